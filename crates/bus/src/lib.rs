@@ -1,0 +1,1 @@
+//! The watch event bus: NATS, or in-process; gap detection.

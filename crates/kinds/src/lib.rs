@@ -1,0 +1,1 @@
+//! The table of built-in kinds: scope, names, schema, defaults, validation, columns, subresources.

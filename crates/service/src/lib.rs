@@ -1,0 +1,1 @@
+//! The harness of a service: flags and config file, TLS identity, health, metrics page, supervised actors, orderly shutdown.

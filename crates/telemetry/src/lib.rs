@@ -1,0 +1,1 @@
+//! Traces, metrics and logs; carrying the cause over gRPC, HTTP, NATS and the store.

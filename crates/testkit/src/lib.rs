@@ -1,0 +1,1 @@
+//! Starts real parts for tests: store members, API servers, NATS, containerd.

@@ -1,0 +1,1 @@
+//! The controller workers, one file or folder a controller.

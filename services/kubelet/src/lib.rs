@@ -1,0 +1,1 @@
+//! The kubelet: Pods on a node over CRI v1.

@@ -1,0 +1,1 @@
+//! The scheduler: filter, score, reserve, bind.

@@ -1,0 +1,1 @@
+//! The Raft store: etcd v3 gRPC API over openraft, MVCC, watch, leases, snapshots.

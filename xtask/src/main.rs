@@ -1,0 +1,2 @@
+//! Every command a developer or CI runs.
+fn main() {}
