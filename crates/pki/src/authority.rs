@@ -99,39 +99,26 @@ fn self_sign(name: AuthorityName, key: &KeyPair) -> Result<String, Error> {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, name.common_name());
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![
-        KeyUsagePurpose::KeyCertSign,
-        KeyUsagePurpose::CrlSign,
-        KeyUsagePurpose::DigitalSignature,
-    ];
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
     let now = OffsetDateTime::now_utc();
     params.not_before = now - CLOCK_SKEW;
     params.not_after = now + AUTHORITY_LIFE;
-    let signed = params
-        .self_signed(key)
-        .map_err(|e| Error::certificate(name.common_name(), e))?;
+    let signed = params.self_signed(key).map_err(|e| Error::certificate(name.common_name(), e))?;
     Ok(signed.pem())
 }
 
 fn params(identity: &Identity) -> Result<CertificateParams, Error> {
     let mut params = CertificateParams::default();
-    params
-        .distinguished_name
-        .push(DnType::CommonName, identity.common_name.as_str());
+    params.distinguished_name.push(DnType::CommonName, identity.common_name.as_str());
     if let Some(organization) = &identity.organization {
-        params
-            .distinguished_name
-            .push(DnType::OrganizationName, organization.as_str());
+        params.distinguished_name.push(DnType::OrganizationName, organization.as_str());
     }
     for address in &identity.addresses {
         params.subject_alt_names.push(match address.parse::<IpAddr>() {
             Ok(ip) => SanType::IpAddress(ip),
-            Err(_) => SanType::DnsName(
-                address
-                    .as_str()
-                    .try_into()
-                    .map_err(|e| Error::certificate(&identity.common_name, e))?,
-            ),
+            Err(_) => {
+                SanType::DnsName(address.as_str().try_into().map_err(|e| Error::certificate(&identity.common_name, e))?)
+            }
         });
     }
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -148,16 +135,9 @@ fn params(identity: &Identity) -> Result<CertificateParams, Error> {
 }
 
 fn is_good(path: &Path, pem: &str, authority: &str, identity: &Identity) -> Result<bool, Error> {
-    let unreadable = |reason: String| Error::Unreadable {
-        path: path.to_owned(),
-        reason,
-    };
-    let block = x509_parser::pem::parse_x509_pem(pem.as_bytes())
-        .map_err(|e| unreadable(e.to_string()))?
-        .1;
-    let ca_block = x509_parser::pem::parse_x509_pem(authority.as_bytes())
-        .map_err(|e| unreadable(e.to_string()))?
-        .1;
+    let unreadable = |reason: String| Error::Unreadable { path: path.to_owned(), reason };
+    let block = x509_parser::pem::parse_x509_pem(pem.as_bytes()).map_err(|e| unreadable(e.to_string()))?.1;
+    let ca_block = x509_parser::pem::parse_x509_pem(authority.as_bytes()).map_err(|e| unreadable(e.to_string()))?.1;
     let certificate = block.parse_x509().map_err(|e| unreadable(e.to_string()))?;
     let ca = ca_block.parse_x509().map_err(|e| unreadable(e.to_string()))?;
     let lasts =

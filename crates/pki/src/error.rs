@@ -33,16 +33,10 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn file(path: &std::path::Path, source: std::io::Error) -> Self {
-        Self::File {
-            path: path.to_owned(),
-            source,
-        }
+        Self::File { path: path.to_owned(), source }
     }
 
     pub(crate) fn certificate(name: &str, source: rcgen::Error) -> Self {
-        Self::Certificate {
-            name: name.to_owned(),
-            source,
-        }
+        Self::Certificate { name: name.to_owned(), source }
     }
 }

@@ -28,12 +28,7 @@ pub(crate) fn write(path: &Path, content: &[u8], secrecy: Secrecy) -> Result<(),
     temporary.push(format!(".{}", std::process::id()));
     let temporary = PathBuf::from(temporary);
     let write = || -> std::io::Result<()> {
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(mode)
-            .open(&temporary)?;
+        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
         file.write_all(content)?;
         file.sync_all()?;
         fs::rename(&temporary, path)

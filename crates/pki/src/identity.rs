@@ -77,14 +77,8 @@ impl Identity {
     /// The API server's serving certificate. The in-cluster names are added to `addresses`.
     #[must_use]
     pub fn apiserver(addresses: &[String], service_address: &str, cluster_domain: &str) -> Self {
-        let mut all: Vec<String> = [
-            "kubernetes",
-            "kubernetes.default",
-            "kubernetes.default.svc",
-            "localhost",
-        ]
-        .map(str::to_owned)
-        .into();
+        let mut all: Vec<String> =
+            ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost"].map(str::to_owned).into();
         all.push(format!("kubernetes.default.svc.{cluster_domain}"));
         all.push("127.0.0.1".to_owned());
         all.push(service_address.to_owned());
@@ -106,12 +100,7 @@ impl Identity {
     /// The API server as a client of the store.
     #[must_use]
     pub fn apiserver_store_client() -> Self {
-        Self::client(
-            "apiserver-store-client",
-            AuthorityName::Store,
-            "kube-apiserver-store-client",
-            &[],
-        )
+        Self::client("apiserver-store-client", AuthorityName::Store, "kube-apiserver-store-client", None)
     }
 
     /// The API server as a client of kubelets (upstream's bootstrap binding allows the group `system:masters`).
@@ -128,25 +117,14 @@ impl Identity {
     /// The API server in front of aggregated API servers.
     #[must_use]
     pub fn front_proxy_client() -> Self {
-        Self::client(
-            "front-proxy-client",
-            AuthorityName::FrontProxy,
-            "front-proxy-client",
-            &[],
-        )
+        Self::client("front-proxy-client", AuthorityName::FrontProxy, "front-proxy-client", None)
     }
 
     /// A member of the store, to clients and to its peers.
     #[must_use]
     pub fn store_member(name: &str, addresses: &[String]) -> Self {
         let mut all = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-        all.extend(
-            addresses
-                .iter()
-                .filter(|a| !all.contains(a))
-                .cloned()
-                .collect::<Vec<_>>(),
-        );
+        all.extend(addresses.iter().filter(|a| !all.contains(a)).cloned().collect::<Vec<_>>());
         Self {
             file: format!("store-{name}"),
             authority: AuthorityName::Store,
@@ -172,23 +150,13 @@ impl Identity {
     /// `system:kube-controller-manager`.
     #[must_use]
     pub fn controllers() -> Self {
-        Self::client(
-            "controllers",
-            AuthorityName::Cluster,
-            "system:kube-controller-manager",
-            &[],
-        )
+        Self::client("controllers", AuthorityName::Cluster, "system:kube-controller-manager", None)
     }
 
     /// `system:kube-proxy`.
     #[must_use]
     pub fn proxy() -> Self {
-        Self::client(
-            "proxy",
-            AuthorityName::Cluster,
-            "system:kube-proxy",
-            Some("system:node-proxier"),
-        )
+        Self::client("proxy", AuthorityName::Cluster, "system:kube-proxy", Some("system:node-proxier"))
     }
 
     /// A node's kubelet as a client: `system:node:<name>` in `system:nodes`.

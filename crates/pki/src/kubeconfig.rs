@@ -50,35 +50,18 @@ impl Kubeconfig {
 
 impl std::fmt::Display for Kubeconfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            cluster,
-            server,
-            authority,
-            user,
-            credentials,
-        } = self;
+        let Self { cluster, server, authority, user, credentials } = self;
         let authority = base64::engine::general_purpose::STANDARD.encode(authority);
-        writeln!(
-            f,
-            "apiVersion: v1\nkind: Config\nclusters:\n- name: {cluster}\n  cluster:"
-        )?;
+        writeln!(f, "apiVersion: v1\nkind: Config\nclusters:\n- name: {cluster}\n  cluster:")?;
         writeln!(f, "    server: {server}\n    certificate-authority-data: {authority}")?;
         writeln!(f, "users:\n- name: {user}\n  user:")?;
         match credentials {
             Credentials::Token(token) => writeln!(f, "    token: {token}")?,
             Credentials::Certificate { cert, key } => {
-                writeln!(
-                    f,
-                    "    client-certificate: {}\n    client-key: {}",
-                    cert.display(),
-                    key.display()
-                )?;
+                writeln!(f, "    client-certificate: {}\n    client-key: {}", cert.display(), key.display())?;
             }
         }
-        writeln!(
-            f,
-            "contexts:\n- name: {cluster}\n  context:\n    cluster: {cluster}\n    user: {user}"
-        )?;
+        writeln!(f, "contexts:\n- name: {cluster}\n  context:\n    cluster: {cluster}\n    user: {user}")?;
         writeln!(f, "current-context: {cluster}")
     }
 }

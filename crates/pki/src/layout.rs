@@ -42,18 +42,11 @@ impl Pki {
         fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(|e| Error::file(dir, e))?;
         let dir = dir.canonicalize().map_err(|e| Error::file(dir, e))?;
         let [cluster, store, front_proxy] = AuthorityName::ALL;
-        let authorities = [
-            Authority::open(&dir, cluster)?,
-            Authority::open(&dir, store)?,
-            Authority::open(&dir, front_proxy)?,
-        ];
+        let authorities =
+            [Authority::open(&dir, cluster)?, Authority::open(&dir, store)?, Authority::open(&dir, front_proxy)?];
         let pki = Self { dir, authorities };
         let signing = key(&pki.service_account_key())?;
-        files::write(
-            &pki.service_account_public_key(),
-            signing.public_key_pem().as_bytes(),
-            Secrecy::Public,
-        )?;
+        files::write(&pki.service_account_public_key(), signing.public_key_pem().as_bytes(), Secrecy::Public)?;
         encryption::ensure(&pki.encryption_config())?;
         pki.ensure_admin_token()?;
         Ok(pki)
@@ -130,11 +123,7 @@ impl Pki {
         let mut bytes = [0_u8; 24];
         rand::rng().fill_bytes(&mut bytes);
         let token: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-        files::write(
-            &path,
-            format!("{token},admin,admin,\"system:masters\"\n").as_bytes(),
-            Secrecy::Secret,
-        )
+        files::write(&path, format!("{token},admin,admin,\"system:masters\"\n").as_bytes(), Secrecy::Secret)
     }
 }
 
@@ -148,13 +137,9 @@ mod tests {
         let read = |f: &str| fs::read(dir.path().join(f)).unwrap();
         let member = Identity::store_member("s1", &["10.0.0.1".into()]);
         Pki::open(dir.path()).unwrap().issue(&member).unwrap();
-        let before: Vec<_> = ["ca.crt", "sa.key", "tokens.csv", "encryption.yaml", "store-s1.crt"]
-            .map(read)
-            .into();
+        let before: Vec<_> = ["ca.crt", "sa.key", "tokens.csv", "encryption.yaml", "store-s1.crt"].map(read).into();
         Pki::open(dir.path()).unwrap().issue(&member).unwrap();
-        let after: Vec<_> = ["ca.crt", "sa.key", "tokens.csv", "encryption.yaml", "store-s1.crt"]
-            .map(read)
-            .into();
+        let after: Vec<_> = ["ca.crt", "sa.key", "tokens.csv", "encryption.yaml", "store-s1.crt"].map(read).into();
         assert_eq!(before, after);
     }
 
@@ -173,14 +158,7 @@ mod tests {
     fn secrets_are_readable_by_their_owner_only() {
         let dir = tempfile::tempdir().unwrap();
         Pki::open(dir.path()).unwrap();
-        for f in [
-            "ca.key",
-            "store-ca.key",
-            "front-proxy-ca.key",
-            "sa.key",
-            "tokens.csv",
-            "encryption.yaml",
-        ] {
+        for f in ["ca.key", "store-ca.key", "front-proxy-ca.key", "sa.key", "tokens.csv", "encryption.yaml"] {
             let mode = fs::metadata(dir.path().join(f)).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{f}");
         }
@@ -192,9 +170,6 @@ mod tests {
         let pair = Pki::open(dir.path()).unwrap().issue(&Identity::kubelet("n1")).unwrap();
         let pem = fs::read(&pair.cert).unwrap();
         let (_, block) = x509_parser::pem::parse_x509_pem(&pem).unwrap();
-        assert_eq!(
-            block.parse_x509().unwrap().subject().to_string(),
-            "CN=system:node:n1, O=system:nodes"
-        );
+        assert_eq!(block.parse_x509().unwrap().subject().to_string(), "CN=system:node:n1, O=system:nodes");
     }
 }

@@ -27,10 +27,7 @@ pub(crate) fn serve() -> io::Result<u8> {
         println!("exiting with {code} as ECHO_EXIT says");
         return Ok(code);
     }
-    let port = std::env::var("ECHO_PORT")
-        .ok()
-        .and_then(|p| p.parse::<u16>().ok())
-        .unwrap_or(8080);
+    let port = std::env::var("ECHO_PORT").ok().and_then(|p| p.parse::<u16>().ok()).unwrap_or(8080);
     let server = Arc::new(Server::http(("0.0.0.0", port)).map_err(io::Error::other)?);
     let unready = Arc::new(AtomicBool::new(std::env::var("ECHO_UNREADY").is_ok_and(|v| v == "1")));
     let (exit, exits) = mpsc::channel();
@@ -62,10 +59,7 @@ fn answer(request: Request, unready: &AtomicBool, exit: &mpsc::Sender<u8>) {
     let url = request.url().to_owned();
     let (path, query) = url.split_once('?').unwrap_or((&url, ""));
     let asked = |name: &str| {
-        query
-            .split('&')
-            .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
-            .and_then(|v| v.parse::<u16>().ok())
+        query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')).and_then(|v| v.parse::<u16>().ok())
     };
     let (mut code, mut end) = (200, None);
     match path {
@@ -90,12 +84,7 @@ fn answer(request: Request, unready: &AtomicBool, exit: &mpsc::Sender<u8>) {
 }
 
 fn text(request: &Request, url: &str) -> String {
-    let mut text = format!(
-        "pod: {}\nnode: {}\n{} {url}\n",
-        name(),
-        variable("NODE_NAME"),
-        request.method()
-    );
+    let mut text = format!("pod: {}\nnode: {}\n{} {url}\n", name(), variable("NODE_NAME"), request.method());
     if let Some(from) = request.remote_addr() {
         let _infallible = writeln!(text, "from: {from}");
     }

@@ -42,11 +42,7 @@ fn list(dir: &str, out: &mut impl Write) -> io::Result<()> {
 /// `GET host:port/path` over HTTP/1.0, the whole answer to standard output.
 fn get(url: &str, out: &mut impl Write) -> io::Result<()> {
     let (host, path) = url.split_once('/').unwrap_or((url, ""));
-    let address = if host.contains(':') {
-        host.to_owned()
-    } else {
-        format!("{host}:80")
-    };
+    let address = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
     let mut stream = TcpStream::connect(&address)?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     write!(stream, "GET /{path} HTTP/1.0\r\nHost: {host}\r\n\r\n")?;
