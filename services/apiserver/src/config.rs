@@ -1,0 +1,257 @@
+//! Flags: kube-apiserver's names and defaults, and three of our own.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Parser};
+use trireme_service::CommonArgs;
+
+/// What the API server is started with.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "trireme-apiserver", version, about = "Kubernetes API server")]
+pub struct Config {
+    /// Where the store's members serve clients, separated by commas.
+    #[arg(long, value_delimiter = ',', default_value = "http://127.0.0.1:2379")]
+    pub etcd_servers: Vec<String>,
+    /// CA of the store.
+    #[arg(long)]
+    pub etcd_cafile: Option<PathBuf>,
+    /// Our certificate for the store.
+    #[arg(long)]
+    pub etcd_certfile: Option<PathBuf>,
+    /// Its key.
+    #[arg(long)]
+    pub etcd_keyfile: Option<PathBuf>,
+    /// What all keys in the store begin with.
+    #[arg(long, default_value = "/registry")]
+    pub etcd_prefix: String,
+    /// How often old revisions are compacted; 0 switches it off.
+    #[arg(long, default_value = "5m", value_parser = duration)]
+    pub etcd_compaction_interval: Duration,
+
+    /// The address to serve HTTPS on.
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
+    pub bind_address: IpAddr,
+    /// The port to serve HTTPS on.
+    #[arg(long, default_value_t = 6443)]
+    pub secure_port: u16,
+    /// The address under which other members of the cluster reach this server.
+    #[arg(long)]
+    pub advertise_address: Option<IpAddr>,
+    /// The serving certificate.
+    #[arg(long)]
+    pub tls_cert_file: Option<PathBuf>,
+    /// Its key.
+    #[arg(long)]
+    pub tls_private_key_file: Option<PathBuf>,
+    /// The CA whose client certificates are identities.
+    #[arg(long)]
+    pub client_ca_file: Option<PathBuf>,
+    /// The port of the gRPC door; 0 lets the system choose.
+    #[arg(long, default_value_t = 6444)]
+    pub resources_port: u16,
+
+    /// A CSV file of bearer tokens: token,user,uid,"group,group".
+    #[arg(long)]
+    pub token_auth_file: Option<PathBuf>,
+    /// Whether callers without credentials are system:anonymous.
+    #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub anonymous_auth: bool,
+    /// Keys that service account tokens are verified with.
+    #[arg(long)]
+    pub service_account_key_file: Vec<PathBuf>,
+    /// The key that service account tokens are signed with.
+    #[arg(long)]
+    pub service_account_signing_key_file: Option<PathBuf>,
+    /// The issuer of service account tokens; the first signs.
+    #[arg(long, value_delimiter = ',', default_value = "https://kubernetes.default.svc.cluster.local")]
+    pub service_account_issuer: Vec<String>,
+    /// Where the token keys are published; the issuer's own place when absent.
+    #[arg(long)]
+    pub service_account_jwks_uri: Option<String>,
+    /// The longest life of a service account token; 0 is no limit.
+    #[arg(long, default_value = "0s", value_parser = duration)]
+    pub service_account_max_token_expiration: Duration,
+    /// Whether tokens of pods live longer than asked for, until old clients re-read them.
+    #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub service_account_extend_token_expiration: bool,
+    /// The audiences of the API server; the issuers when absent.
+    #[arg(long, value_delimiter = ',')]
+    pub api_audiences: Vec<String>,
+    /// Who is asked whether a request is allowed.
+    #[arg(long, value_delimiter = ',', default_value = "Node,RBAC")]
+    pub authorization_mode: Vec<String>,
+
+    /// The CA of front proxies.
+    #[arg(long)]
+    pub requestheader_client_ca_file: Option<PathBuf>,
+    /// The common names that front proxies may have; any when empty.
+    #[arg(long, value_delimiter = ',')]
+    pub requestheader_allowed_names: Vec<String>,
+    /// Headers with the user's name.
+    #[arg(long, value_delimiter = ',')]
+    pub requestheader_username_headers: Vec<String>,
+    /// Headers with the user's uid.
+    #[arg(long, value_delimiter = ',')]
+    pub requestheader_uid_headers: Vec<String>,
+    /// Headers with the user's groups.
+    #[arg(long, value_delimiter = ',')]
+    pub requestheader_group_headers: Vec<String>,
+    /// What the names of headers with more about the user begin with.
+    #[arg(long, value_delimiter = ',')]
+    pub requestheader_extra_headers_prefix: Vec<String>,
+    /// Our certificate towards aggregated API servers and webhooks.
+    #[arg(long)]
+    pub proxy_client_cert_file: Option<PathBuf>,
+    /// Its key.
+    #[arg(long)]
+    pub proxy_client_key_file: Option<PathBuf>,
+
+    /// Addresses of Services, one or two ranges.
+    #[arg(long, value_delimiter = ',', default_value = "10.96.0.0/16")]
+    pub service_cluster_ip_range: Vec<String>,
+    /// Ports that Services may have on nodes.
+    #[arg(long, default_value = "30000-32767")]
+    pub service_node_port_range: String,
+
+    /// Our certificate towards kubelets.
+    #[arg(long)]
+    pub kubelet_client_certificate: Option<PathBuf>,
+    /// Its key.
+    #[arg(long)]
+    pub kubelet_client_key: Option<PathBuf>,
+    /// The CA of the kubelets' serving certificates.
+    #[arg(long)]
+    pub kubelet_certificate_authority: Option<PathBuf>,
+    /// Which of a node's addresses is dialled, best first.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "Hostname,InternalDNS,InternalIP,ExternalDNS,ExternalIP"
+    )]
+    pub kubelet_preferred_address_types: Vec<String>,
+    /// How long a kubelet may take to answer.
+    #[arg(long, default_value = "5s", value_parser = duration)]
+    pub kubelet_timeout: Duration,
+
+    /// Which resources are encrypted in the store, and how (an EncryptionConfiguration).
+    #[arg(long)]
+    pub encryption_provider_config: Option<PathBuf>,
+    /// Admission plugins beside the default ones.
+    #[arg(long, value_delimiter = ',')]
+    pub enable_admission_plugins: Vec<String>,
+    /// Default admission plugins that are left out.
+    #[arg(long, value_delimiter = ',')]
+    pub disable_admission_plugins: Vec<String>,
+    /// Whether privileged containers are allowed.
+    #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub allow_privileged: bool,
+    /// Where audit events go, one JSON document a line; `-` is standard output.
+    #[arg(long)]
+    pub audit_log_path: Option<PathBuf>,
+    /// Which requests are audited, and how fully.
+    #[arg(long)]
+    pub audit_policy_file: Option<PathBuf>,
+    /// How long Events are kept.
+    #[arg(long, default_value = "1h", value_parser = duration)]
+    pub event_ttl: Duration,
+    /// How long a request may take that does not say.
+    #[arg(long, default_value = "1m", value_parser = duration)]
+    pub request_timeout: Duration,
+    /// The shortest time after which a watch is ended; each gets up to twice this.
+    #[arg(long, default_value_t = 1800)]
+    pub min_request_timeout: u64,
+    /// How many reading requests are served at once.
+    #[arg(long, default_value_t = 400)]
+    pub max_requests_inflight: usize,
+    /// How many writing requests are served at once.
+    #[arg(long, default_value_t = 200)]
+    pub max_mutating_requests_inflight: usize,
+
+    /// The bus; without it the store's own Watch is followed.
+    #[arg(long)]
+    pub nats_url: Option<String>,
+    /// How old a cause may be that a reaction still joins.
+    #[arg(long, default_value = "10m", value_parser = duration)]
+    pub trace_window: Duration,
+
+    /// Flags that every service has.
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+// === impl Config ===
+
+impl Config {
+    /// Where HTTPS is served.
+    pub fn rest_address(&self) -> SocketAddr {
+        SocketAddr::new(self.bind_address, self.secure_port)
+    }
+
+    /// Where the gRPC door is.
+    pub fn resources_address(&self) -> SocketAddr {
+        SocketAddr::new(self.bind_address, self.resources_port)
+    }
+}
+
+/// A duration as Go writes it: `1h30m`, `250ms`, `0`.
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| format!("time: invalid duration {text:?}"))
+}
+
+fn parse_duration(text: &str) -> Option<Duration> {
+    if text == "0" {
+        return Some(Duration::ZERO);
+    }
+    let mut rest = text;
+    let mut total = 0f64;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let letters = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        total += number
+            * match &rest[..letters] {
+                "h" => 3600.0,
+                "m" => 60.0,
+                "s" => 1.0,
+                "ms" => 1e-3,
+                "us" | "µs" => 1e-6,
+                "ns" => 1e-9,
+                _ => return None,
+            };
+        rest = &rest[letters..];
+    }
+    (!text.is_empty()).then(|| Duration::from_secs_f64(total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_gos() {
+        assert_eq!(parse_duration("1h30m"), Some(Duration::from_secs(5400)));
+        assert_eq!(parse_duration("250ms"), Some(Duration::from_millis(250)));
+        assert_eq!(parse_duration("0"), Some(Duration::ZERO));
+        for bad in ["", "5", "m", "5x"] {
+            assert_eq!(parse_duration(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn flags_are_upstreams() {
+        let config = Config::try_parse_from([
+            "trireme-apiserver",
+            "--etcd-servers=https://a:2379,https://b:2379",
+            "--allow-privileged=true",
+            "--authorization-mode=Node,RBAC",
+            "--secure-port=0",
+        ])
+        .unwrap();
+        assert_eq!(config.etcd_servers.len(), 2);
+        assert_eq!(config.authorization_mode, ["Node", "RBAC"]);
+        assert_eq!(config.service_cluster_ip_range, ["10.96.0.0/16"]);
+    }
+}
