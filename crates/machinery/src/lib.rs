@@ -1,1 +1,24 @@
 //! The object model of Kubernetes, pure: metadata, names, selectors, quantities, patches, schemas, Status.
+//!
+//! Objects travel as [`serde_json::Value`]; nothing here does any I/O, keeps any state or knows any kind. What is
+//! true of every object is here; what is true of one kind is in `trireme-kinds`.
+//!
+//! - [`gvk`], [`meta`], [`tree`]: what an object is and its metadata.
+//! - [`names`], [`labels`], [`fields`], [`quantity`], [`int_or_string`], [`time`]: small languages inside objects.
+//! - [`path`], [`field`], [`status`]: what is wrong, where, and how it is said.
+//!
+//! Invariants: a message that a client can see is Kubernetes' own, letter by letter ([`go`] prints values as Go
+//! does); no input, however broken, makes this crate panic.
+
+pub mod error;
+pub mod field;
+pub mod go;
+pub mod gvk;
+pub mod meta;
+pub mod names;
+pub mod path;
+pub mod status;
+pub mod time;
+pub mod tree;
+
+pub use error::Error;
