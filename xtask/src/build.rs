@@ -1,0 +1,37 @@
+//! Building the services.
+
+use std::path::PathBuf;
+
+use crate::{
+    paths,
+    run::{cargo, run},
+};
+
+/// How to compile.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// Quick to build.
+    Dev,
+    /// Quick to run.
+    Release,
+}
+
+impl Profile {
+    /// Where cargo puts what it builds.
+    pub(crate) fn folder(self) -> PathBuf {
+        paths::target().join(match self {
+            Self::Dev => "debug",
+            Self::Release => "release",
+        })
+    }
+}
+
+/// Builds every service and the `trireme` command (the workspace's default members).
+pub(crate) fn services(profile: Profile) -> anyhow::Result<()> {
+    let mut command = cargo();
+    command.args(["build", "--locked"]);
+    if profile == Profile::Release {
+        command.arg("--release");
+    }
+    run(&mut command)
+}

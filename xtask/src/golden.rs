@@ -1,0 +1,170 @@
+//! Replays the golden records: what the real API server and the real etcd answered.
+//!
+//! The records lie outside the repository (`$TRIREME_GOLDEN`, by default `../shared/golden`); the ledgers of what
+//! matches are committed and only grow.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use anyhow::{Context as _, bail};
+
+use crate::{
+    build::Profile,
+    ledger, paths,
+    run::{command, run as execute},
+};
+
+/// What to replay.
+#[derive(clap::Args, Default)]
+pub(crate) struct Options {
+    /// Writes what is new into the ledgers.
+    #[arg(long)]
+    update: bool,
+    /// Only these groups of exchanges, by the start of their file names (`01`, `03-verbs`).
+    #[arg(long, value_delimiter = ',')]
+    groups: Vec<String>,
+    /// Only the records of the API server, or only those of the store.
+    #[arg(long)]
+    only: Option<What>,
+    /// Prints the first differences of each group.
+    #[arg(long, default_value_t = 0)]
+    fail: usize,
+    /// Writes every difference of the exchanges there, as JSON lines.
+    #[arg(long)]
+    report: Option<PathBuf>,
+}
+
+/// Which of the records.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum What {
+    Exchanges,
+    Store,
+}
+
+/// A cluster of store and API server alone, stopped when dropped.
+struct Part {
+    folder: tempfile::TempDir,
+    program: PathBuf,
+}
+
+impl Part {
+    fn start(only: &str, members: u8) -> anyhow::Result<Self> {
+        let part = Self { folder: tempfile::tempdir()?, program: Profile::Release.folder().join("trireme") };
+        if !part.program.exists() {
+            bail!("nothing is built: run `cargo xtask build` first");
+        }
+        execute(
+            command(&part.program)
+                .args(["up", "--only", only, "--no-examples", "--store-members", &members.to_string(), "--state-dir"])
+                .arg(part.state())
+                .stdout(Stdio::null()),
+        )?;
+        Ok(part)
+    }
+
+    fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if let Err(e) =
+            execute(command(&self.program).args(["down", "--state-dir"]).arg(self.state()).stdout(Stdio::null()))
+        {
+            eprintln!("golden: {e:#}");
+        }
+    }
+}
+
+/// Replays, prints matched/total a group, and checks the ledgers.
+///
+/// # Errors
+/// No records where they should be, something that does not start, or a ledger that shrank.
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let Some(records) = paths::golden() else {
+        bail!("no golden records: set TRIREME_GOLDEN to their folder (by default ../shared/golden)");
+    };
+    if options.only != Some(What::Store) {
+        exchanges(&records, options)?;
+    }
+    if options.only != Some(What::Exchanges) {
+        for members in [1, 3] {
+            store(&records, options, members)?;
+        }
+    }
+    Ok(())
+}
+
+fn exchanges(records: &Path, options: &Options) -> anyhow::Result<()> {
+    let files = files(&records.join("exchanges"), "jsonl", &options.groups)?;
+    let part = Part::start("store,apiserver", 1)?;
+    let passed = part.folder.path().join("passed");
+    let mut replay = command(paths::tool("python3"));
+    replay.arg(records.join("golden.py")).arg("replay").arg("--kubeconfig").arg(part.state().join("kubeconfig"));
+    replay.arg("--passed").arg(&passed).args(["--fail", &options.fail.to_string()]);
+    if let Some(report) = &options.report {
+        replay.arg("--report").arg(report);
+    }
+    // Its exit code says whether everything matched; the ledger says whether enough did.
+    replay.args(&files).status().context("golden.py")?;
+    let matched = lines(&passed)?;
+    check("exchanges", &matched, options, options.groups.is_empty())
+}
+
+fn store(records: &Path, options: &Options, members: u8) -> anyhow::Result<()> {
+    let part = Part::start("store", members)?;
+    let pki = part.state().join("pki");
+    let endpoint = leader(&part.state())?;
+    let mut replay = command(paths::tool("python3"));
+    replay.arg(records.join("store/store.py")).arg("replay").arg("--endpoint").arg(endpoint);
+    replay.arg("--ca").arg(pki.join("store-ca.crt")).arg("--cert").arg(pki.join("operator.crt"));
+    let passed = part.folder.path().join("passed");
+    replay.arg("--key").arg(pki.join("operator.key")).arg("--passed").arg(&passed).arg(records.join("store/cases"));
+    replay.status().context("store.py")?;
+    check(&format!("store-{members}"), &lines(&passed)?, options, true)
+}
+
+/// The client address of the store's leader, as `trireme up` wrote it down.
+fn leader(state: &Path) -> anyhow::Result<String> {
+    let file = state.join("ports.json");
+    let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    let ports: serde_json::Value = serde_json::from_str(&text)?;
+    let port = ports["store"].as_u64().context("ports.json names no store")?;
+    Ok(format!("127.0.0.1:{port}"))
+}
+
+fn check(name: &str, matched: &BTreeSet<String>, options: &Options, whole: bool) -> anyhow::Result<()> {
+    let path = paths::root().join("tests/golden").join(format!("{name}.ledger"));
+    if whole || options.update {
+        let known = if whole { BTreeSet::new() } else { ledger::read(&path)? };
+        return ledger::check(&path, &matched.union(&known).cloned().collect(), options.update);
+    }
+    Ok(())
+}
+
+fn lines(file: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+fn files(folder: &Path, extension: &str, groups: &[String]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+        .with_context(|| folder.display().to_string())?
+        .filter_map(|entry| entry.ok().map(|e| e.path()))
+        .filter(|path| path.extension().is_some_and(|e| e == extension))
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            groups.is_empty() || groups.iter().any(|g| name.starts_with(g.as_str()))
+        })
+        .collect();
+    files.sort();
+    if files.is_empty() {
+        bail!("no records in {} for {}", folder.display(), groups.join(","));
+    }
+    Ok(files)
+}

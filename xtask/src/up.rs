@@ -1,0 +1,19 @@
+//! `cargo xtask up`: set up, build, run `trireme up`.
+
+use crate::{
+    build::{self, Profile},
+    images,
+    run::{command, run as execute},
+    setup,
+};
+
+/// Does everything a bare machine needs, then hands over to `trireme up`.
+pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
+    let (no_build, arguments): (Vec<_>, Vec<_>) = arguments.iter().partition(|a| *a == "--no-build");
+    if no_build.is_empty() {
+        setup::run()?;
+        build::services(Profile::Release)?;
+        images::run()?;
+    }
+    execute(command(Profile::Release.folder().join("trireme")).arg("up").args(arguments))
+}
