@@ -12,11 +12,16 @@
 
 pub mod error;
 pub mod field;
+pub mod fields;
 pub mod go;
 pub mod gvk;
+pub mod int_or_string;
+pub mod labels;
 pub mod meta;
 pub mod names;
 pub mod path;
+pub mod quantity;
+pub mod schema;
 pub mod status;
 pub mod time;
 pub mod tree;
