@@ -48,7 +48,7 @@ const SERVED: [&str; 24] = [
 ];
 
 /// Makes the table anew.
-pub fn run() -> Result<()> {
+pub(crate) fn run() -> Result<()> {
     let source = Modules::download()?;
     let mut packages = go::Packages::new(&source);
     let mut table = render::Table::default();
@@ -94,7 +94,7 @@ impl Modules {
 
     /// The Go files of a package, tests aside.
     fn files(&self, package: &str) -> Result<Vec<PathBuf>> {
-        let Some((module, root)) = self.roots.iter().find(|(m, _)| package.starts_with(*m)) else { bail!("no module has {package}") };
+        let Some((module, root)) = self.roots.iter().find(|(m, _)| package.strip_prefix(**m).is_some_and(|rest| rest.starts_with('/'))) else { bail!("no module has {package}") };
         let dir = root.join(package[module.len()..].trim_start_matches('/'));
         let mut files = BTreeSet::new();
         for entry in std::fs::read_dir(&dir).with_context(|| format!("reading {}", dir.display()))? {

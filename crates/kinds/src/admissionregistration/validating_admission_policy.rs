@@ -1,0 +1,13 @@
+//! ValidatingAdmissionPolicy (v1 of admissionregistration.k8s.io).
+
+use crate::definition::Definition;
+
+/// What it is.
+pub(crate) fn definition() -> Definition {
+    Definition::new("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies")
+        .cluster()
+        .category("api-extensions")
+        .generation()
+        .status()
+        .conditional_update()
+}

@@ -1,0 +1,12 @@
+//! Group `apiextensions.k8s.io`: one file a kind.
+
+mod custom_resource_definition;
+
+use crate::definition::Definition;
+
+/// The kinds of the group.
+pub(crate) fn definitions() -> Vec<Definition> {
+    vec![
+        custom_resource_definition::definition(),
+    ]
+}

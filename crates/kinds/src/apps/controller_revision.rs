@@ -1,0 +1,8 @@
+//! ControllerRevision (v1 of apps).
+
+use crate::definition::Definition;
+
+/// What it is.
+pub(crate) fn definition() -> Definition {
+    Definition::new("apps", "v1", "ControllerRevision", "controllerrevisions")
+}

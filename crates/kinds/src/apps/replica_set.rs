@@ -1,0 +1,13 @@
+//! ReplicaSet (v1 of apps).
+
+use crate::definition::Definition;
+
+/// What it is.
+pub(crate) fn definition() -> Definition {
+    Definition::new("apps", "v1", "ReplicaSet", "replicasets")
+        .short(&["rs"])
+        .category("all")
+        .generation()
+        .scale()
+        .status()
+}

@@ -1,0 +1,11 @@
+//! SelfSubjectAccessReview (v1 of authorization.k8s.io).
+
+use crate::definition::Definition;
+
+/// What it is.
+pub(crate) fn definition() -> Definition {
+    Definition::new("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews")
+        .cluster()
+        .only(&["create"])
+        .not_stored()
+}

@@ -1,0 +1,11 @@
+//! SubjectAccessReview (v1 of authorization.k8s.io).
+
+use crate::definition::Definition;
+
+/// What it is.
+pub(crate) fn definition() -> Definition {
+    Definition::new("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews")
+        .cluster()
+        .only(&["create"])
+        .not_stored()
+}

@@ -1,0 +1,14 @@
+//! Group `batch`: one file a kind.
+
+mod cron_job;
+mod job;
+
+use crate::definition::Definition;
+
+/// The kinds of the group.
+pub(crate) fn definitions() -> Vec<Definition> {
+    vec![
+        cron_job::definition(),
+        job::definition(),
+    ]
+}

@@ -1,0 +1,8 @@
+//! ConfigMap (v1).
+
+use crate::definition::Definition;
+
+/// What it is.
+pub(crate) fn definition() -> Definition {
+    Definition::new("", "v1", "ConfigMap", "configmaps").short(&["cm"])
+}

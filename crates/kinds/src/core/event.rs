@@ -1,0 +1,10 @@
+//! Event (v1).
+
+use crate::definition::Definition;
+
+/// What it is.
+pub(crate) fn definition() -> Definition {
+    Definition::new("", "v1", "Event", "events")
+        .short(&["ev"])
+        .create_on_update()
+}

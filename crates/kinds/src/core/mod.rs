@@ -1,0 +1,44 @@
+//! The core group: one file a kind.
+
+mod binding;
+mod component_status;
+mod config_map;
+mod endpoints;
+mod event;
+mod limit_range;
+mod namespace;
+mod node;
+mod persistent_volume;
+mod persistent_volume_claim;
+mod pod;
+mod pod_template;
+mod replication_controller;
+mod resource_quota;
+mod secret;
+mod service;
+mod service_account;
+
+use crate::definition::Definition;
+
+/// The kinds of the group.
+pub(crate) fn definitions() -> Vec<Definition> {
+    vec![
+        binding::definition(),
+        component_status::definition(),
+        config_map::definition(),
+        endpoints::definition(),
+        event::definition(),
+        limit_range::definition(),
+        namespace::definition(),
+        node::definition(),
+        persistent_volume_claim::definition(),
+        persistent_volume::definition(),
+        pod::definition(),
+        pod_template::definition(),
+        replication_controller::definition(),
+        resource_quota::definition(),
+        secret::definition(),
+        service_account::definition(),
+        service::definition(),
+    ]
+}

@@ -1,0 +1,11 @@
+//! PersistentVolume (v1).
+
+use crate::definition::Definition;
+
+/// What it is.
+pub(crate) fn definition() -> Definition {
+    Definition::new("", "v1", "PersistentVolume", "persistentvolumes")
+        .cluster()
+        .short(&["pv"])
+        .status()
+}

@@ -1,0 +1,10 @@
+//! ResourceQuota (v1).
+
+use crate::definition::Definition;
+
+/// What it is.
+pub(crate) fn definition() -> Definition {
+    Definition::new("", "v1", "ResourceQuota", "resourcequotas")
+        .short(&["quota"])
+        .status()
+}

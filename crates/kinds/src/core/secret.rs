@@ -1,0 +1,8 @@
+//! Secret (v1).
+
+use crate::definition::Definition;
+
+/// What it is.
+pub(crate) fn definition() -> Definition {
+    Definition::new("", "v1", "Secret", "secrets")
+}

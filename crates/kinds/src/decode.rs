@@ -1,0 +1,26 @@
+//! Decoding a request's body into an object of a kind.
+
+use serde_json::Value;
+use trireme_machinery::schema::decode::{DecodeError, Strictness, normalise};
+use trireme_machinery::status::Status;
+
+use crate::Kind;
+
+impl Kind {
+    /// Decodes an object of this kind. The second part tells of fields that were dropped (`unknown field "spec.foo"`), if
+    /// asked for. An object that does not fit is a bad request, in Kubernetes' words.
+    #[allow(clippy::result_large_err, reason = "Status is the error of every API call")]
+    pub fn decode(&self, value: Value, strictness: Strictness) -> Result<(Value, Vec<String>), Status> {
+        normalise(&self.schema, self.ty, value, strictness).map_err(|error| self.cannot_be_handled(&error))
+    }
+
+    /// The refusal of a body that does not decode.
+    pub fn cannot_be_handled(&self, error: &DecodeError) -> Status {
+        Status::bad_request(format!("{} in version \"{}\" cannot be handled as a {}: {error}", self.kind, self.version, self.kind))
+    }
+
+    /// The refusal of a body with unknown or duplicate fields, where these are not allowed.
+    pub fn strict_refusal(&self, errors: &[String]) -> Status {
+        self.cannot_be_handled(&DecodeError(format!("strict decoding error: {}", errors.join(", "))))
+    }
+}

@@ -1,0 +1,12 @@
+//! Group `discovery.k8s.io`: one file a kind.
+
+mod endpoint_slice;
+
+use crate::definition::Definition;
+
+/// The kinds of the group.
+pub(crate) fn definitions() -> Vec<Definition> {
+    vec![
+        endpoint_slice::definition(),
+    ]
+}

@@ -1,0 +1,12 @@
+//! Ingress (v1 of networking.k8s.io).
+
+use crate::definition::Definition;
+
+/// What it is.
+pub(crate) fn definition() -> Definition {
+    Definition::new("networking.k8s.io", "v1", "Ingress", "ingresses")
+        .short(&["ing"])
+        .stored_at("ingress")
+        .generation()
+        .status()
+}

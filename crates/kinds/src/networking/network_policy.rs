@@ -1,0 +1,10 @@
+//! NetworkPolicy (v1 of networking.k8s.io).
+
+use crate::definition::Definition;
+
+/// What it is.
+pub(crate) fn definition() -> Definition {
+    Definition::new("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
+        .short(&["netpol"])
+        .generation()
+}

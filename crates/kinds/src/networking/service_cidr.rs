@@ -1,0 +1,10 @@
+//! ServiceCIDR (v1 of networking.k8s.io).
+
+use crate::definition::Definition;
+
+/// What it is.
+pub(crate) fn definition() -> Definition {
+    Definition::new("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs")
+        .cluster()
+        .status()
+}

@@ -1,0 +1,11 @@
+//! CSINode (v1 of storage.k8s.io).
+
+use crate::definition::Definition;
+
+/// What it is.
+pub(crate) fn definition() -> Definition {
+    Definition::new("storage.k8s.io", "v1", "CSINode", "csinodes")
+        .cluster()
+        .status()
+        .conditional_update()
+}
