@@ -1,0 +1,70 @@
+//! The main job: a Deployment and its Service become running containers that answer.
+
+use std::{collections::BTreeSet, process::Command};
+
+use anyhow::{Context as _, bail};
+use trireme_testkit::{Cluster, Options, poll};
+
+use crate::support::{LONG, WEB, http_get, is_ready, items, ready_pods};
+
+#[test]
+fn a_deployment_runs_and_its_service_answers_from_both_pods() -> anyhow::Result<()> {
+    let cluster = Cluster::up(Options::default())?;
+    let nodes = items(&cluster, "get nodes -o json")?;
+    assert!(nodes.iter().all(is_ready) && nodes.len() == 1, "{nodes:?}");
+
+    assert_eq!(cluster.apply(WEB)?, "deployment.apps/web created\nservice/web created\n");
+    let pods = ready_pods(&cluster, "app=web", 2)?;
+
+    let service = cluster.kubectl("get service web -o json")?.json()?;
+    let address = service["spec"]["clusterIP"].as_str().context("clusterIP")?;
+    let wanted: BTreeSet<String> =
+        pods.iter().filter_map(|p| p["metadata"]["name"].as_str().map(str::to_owned)).collect();
+    let mut answered = BTreeSet::new();
+    poll::until("both Pods answer", LONG, || {
+        let body = http_get(address, 80, "/who")?;
+        answered.extend(body.lines().next().and_then(|l| l.strip_prefix("pod: ")).map(str::to_owned));
+        if answered != wanted {
+            bail!("answered: {answered:?}, wanted: {wanted:?}");
+        }
+        Ok(())
+    })?;
+
+    let tasks = ctr(&cluster, &["tasks", "ls", "-q"])?;
+    for pod in &pods {
+        let id = pod["status"]["containerStatuses"][0]["containerID"].as_str().context("containerID")?;
+        let id = id.strip_prefix("containerd://").context("scheme of containerID")?;
+        assert!(tasks.lines().any(|t| t == id), "{id} is not among {tasks}");
+    }
+    Ok(())
+}
+
+/// Down and up again: everything is as it was.
+#[test]
+fn down_and_up_keeps_everything() -> anyhow::Result<()> {
+    let cluster = Cluster::up(Options::default())?;
+    cluster.apply(WEB)?;
+    ready_pods(&cluster, "app=web", 2)?;
+    let before = cluster.kubectl("get deployment web -o json")?.json()?;
+    cluster.stop()?;
+    assert!(cluster.processes()?.is_empty());
+    cluster.start()?;
+    let after = cluster.kubectl("get deployment web -o json")?.json()?;
+    assert_eq!(before["metadata"]["uid"], after["metadata"]["uid"]);
+    ready_pods(&cluster, "app=web", 2)?;
+    // A second `up` starts nothing and changes nothing.
+    let pid = cluster.pid("apiserver")?;
+    cluster.start()?;
+    assert_eq!(pid, cluster.pid("apiserver")?);
+    Ok(())
+}
+
+fn ctr(cluster: &Cluster, arguments: &[&str]) -> anyhow::Result<String> {
+    let process = std::fs::read_to_string(cluster.state().join("nodes/1/containerd/config.toml"))?;
+    let socket = process
+        .lines()
+        .find_map(|l| l.strip_prefix("address = \"")?.strip_suffix('"'))
+        .context("no address in containerd's configuration")?;
+    let output = Command::new("ctr").args(["-a", socket, "-n", "k8s.io"]).args(arguments).output()?;
+    Ok(String::from_utf8(output.stdout)?)
+}
