@@ -201,8 +201,8 @@ impl Table {
                     Body::Other(inner) => {
                         let shaped = self.expr(packages, inner)?;
                         let text = match shaped.text.split_once('=') {
-                            Some((_, body)) => body.to_owned(),
-                            None => shaped.text,
+                            Some((_, body)) if !shaped.text.starts_with(['[', '{']) => body.to_owned(),
+                            _ => shaped.text,
                         };
                         if text.starts_with('@') {
                             return Ok(Shaped { text, kind: shaped.kind });
