@@ -1,0 +1,125 @@
+//! Which credential counts.
+
+use std::sync::Arc;
+
+use rustls_pki_types::CertificateDer;
+use trireme_machinery::status::Status;
+
+use super::certificate::CertificateAuthority;
+use super::front_proxy::FrontProxy;
+use super::token_file::TokenFile;
+use super::user::{ANONYMOUS, AUTHENTICATED, UserInfo};
+use crate::tokens::ServiceAccountTokens;
+
+/// What a request shows of itself, whichever door it came through.
+#[derive(Debug, Clone, Default)]
+pub struct Credentials {
+    /// The peer's certificate chain, leaf first; the TLS layer has checked that it holds the leaf's key.
+    pub certificates: Vec<CertificateDer<'static>>,
+    /// The `Authorization` header.
+    pub authorization: Option<String>,
+    /// Names and values of the headers a front proxy may have set; may be all headers.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Credentials {
+    fn bearer(&self) -> Option<&str> {
+        let (scheme, token) = self.authorization.as_deref()?.trim_start().split_once(' ')?;
+        let token = token.trim();
+        (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+    }
+}
+
+/// A proven identity.
+#[derive(Debug, Clone)]
+pub struct Authenticated {
+    /// Who it is.
+    pub user: UserInfo,
+    /// The audiences of the token that agree with ours; empty without a token.
+    pub audiences: Vec<String>,
+}
+
+/// Judges credentials in upstream's order: front proxy, certificate, static token, service account, anonymous.
+#[derive(Clone, Default)]
+pub struct Authenticator {
+    /// Front proxies, if configured.
+    pub front_proxy: Option<Arc<FrontProxy>>,
+    /// The CA of client certificates, if configured.
+    pub certificates: Option<CertificateAuthority>,
+    /// Static tokens.
+    pub tokens: Arc<TokenFile>,
+    /// Service account tokens, if keys are configured.
+    pub service_accounts: Option<Arc<ServiceAccountTokens>>,
+    /// Whether callers without credentials are `system:anonymous`.
+    pub anonymous: bool,
+}
+
+impl Authenticator {
+    /// The user of a request. Everything that was presented and proved nothing is a 401 without detail; the detail is logged.
+    pub fn authenticate(&self, credentials: &Credentials) -> Result<UserInfo, Status> {
+        if let Some(proxy) = &self.front_proxy
+            && let Some(user) = proxy.authenticate(&credentials.certificates, &credentials.headers)
+        {
+            return Ok(authenticated(user));
+        }
+        let mut refused = None;
+        if let Some(authority) = &self.certificates
+            && !credentials.certificates.is_empty()
+        {
+            match authority.authenticate(&credentials.certificates) {
+                Ok(user) => return Ok(authenticated(user)),
+                Err(why) => refused = Some(why),
+            }
+        }
+        if let Some(token) = credentials.bearer() {
+            match self.token(token, &[]) {
+                Ok(proven) => return Ok(authenticated(proven.user)),
+                Err(why) => refused = Some(why),
+            }
+        }
+        match refused {
+            None if self.anonymous => Ok(UserInfo::anonymous()),
+            None => Err(Status::unauthorized("Unauthorized")),
+            Some(why) => {
+                tracing::debug!(%why, "credentials refused");
+                Err(Status::unauthorized("Unauthorized"))
+            }
+        }
+    }
+
+    /// The user of a bearer token for these audiences (none means the API server's own).
+    pub fn token(&self, token: &str, audiences: &[String]) -> Result<Authenticated, String> {
+        if let Some(user) = self.tokens.user(token) {
+            return Ok(Authenticated { user, audiences: Vec::new() });
+        }
+        match &self.service_accounts {
+            Some(tokens) => tokens.authenticate(token, audiences),
+            None => Err("unknown bearer token".into()),
+        }
+    }
+}
+
+/// Adds the group that every proven user has.
+fn authenticated(mut user: UserInfo) -> UserInfo {
+    if user.name != ANONYMOUS {
+        user.ensure_group(AUTHENTICATED);
+    }
+    user
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(authorization: &str) -> Credentials {
+        Credentials { authorization: Some(authorization.to_owned()), ..Credentials::default() }
+    }
+
+    #[test]
+    fn only_absent_credentials_are_anonymous() {
+        let authenticator = Authenticator { anonymous: true, ..Authenticator::default() };
+        assert_eq!(authenticator.authenticate(&Credentials::default()).unwrap(), UserInfo::anonymous());
+        assert_eq!(authenticator.authenticate(&with("Basic YTpi")).unwrap(), UserInfo::anonymous());
+        assert_eq!(authenticator.authenticate(&with("Bearer nope")).unwrap_err().code(), 401);
+    }
+}

@@ -1,0 +1,3 @@
+//! What every replica keeps up, idempotently.
+
+pub mod policy;
