@@ -1,0 +1,206 @@
+//! Events: what a component tells people about an object. Like upstream's, the recorder adds up what repeats: the same
+//! event is one object whose count grows; many similar ones become one that says so; and an object that is told about
+//! without end is told about less. Nobody waits for an event to be written, and one that cannot be is dropped.
+
+mod correlate;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tracing::Instrument as _;
+use trireme_telemetry::{Parent, TraceParent};
+
+use crate::client::Client;
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::object::Known;
+use crate::params::{Patch, PatchParams, PostParams};
+use crate::tasks::Tasks;
+use correlate::{Correlator, Told};
+
+/// Events that wait to be written; more are dropped.
+const WAITING: usize = 1000;
+/// So often an event is tried while the server is away.
+const TRIES: u32 = 12;
+
+/// Of what kind an event is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventType {
+    /// All is well.
+    Normal,
+    /// Something needs a look.
+    Warning,
+}
+
+impl EventType {
+    /// As events have it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EventType::Normal => "Normal",
+            EventType::Warning => "Warning",
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Message {
+    object: ObjectReference,
+    kind: EventType,
+    reason: String,
+    text: String,
+    time: Timestamp,
+    span: Option<TraceParent>,
+}
+
+/// Records events of one component. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct EventRecorder {
+    send: mpsc::Sender<Message>,
+    clock: Clock,
+}
+
+impl EventRecorder {
+    /// A recorder of `component` ("deployment-controller") on `host` (empty for what has no node).
+    #[must_use]
+    pub fn new(client: &Client, component: &str, host: &str, clock: &Clock, tasks: &Tasks) -> Self {
+        let (send, receive) = mpsc::channel(WAITING);
+        let writer = Writer {
+            client: client.clone(),
+            source: EventSource {
+                component: Some(component.to_owned()),
+                host: Some(host.to_owned()).filter(|h| !h.is_empty()),
+            },
+            correlator: Correlator::default(),
+        };
+        tasks.spawn("events", writer.run(receive));
+        Self { send, clock: clock.clone() }
+    }
+
+    /// Tells something about an object.
+    pub fn event<K: Known>(&self, object: &K, kind: EventType, reason: &str, text: impl Into<String>) {
+        self.event_for(reference(object), kind, reason, text);
+    }
+
+    /// Tells something about what a reference names.
+    pub fn event_for(&self, object: ObjectReference, kind: EventType, reason: &str, text: impl Into<String>) {
+        let message = Message {
+            object,
+            kind,
+            reason: reason.to_owned(),
+            text: text.into(),
+            time: self.clock.now_seconds(),
+            span: trireme_telemetry::current(),
+        };
+        if self.send.try_send(message).is_err() {
+            metrics::counter!("trireme_events_dropped_total").increment(1);
+        }
+    }
+}
+
+/// The reference of an object.
+#[must_use]
+pub fn reference<K: Known>(object: &K) -> ObjectReference {
+    let (resource, meta) = (K::resource(), object.meta());
+    ObjectReference {
+        api_version: Some(resource.api_version()),
+        kind: Some(resource.kind),
+        namespace: meta.namespace.clone(),
+        name: meta.name.clone(),
+        uid: meta.uid.clone(),
+        resource_version: meta.resource_version.clone(),
+        field_path: None,
+    }
+}
+
+struct Writer {
+    client: Client,
+    source: EventSource,
+    correlator: Correlator,
+}
+
+impl Writer {
+    async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
+        while let Some(message) = messages.recv().await {
+            let parent = message.span;
+            // Within the trace of what it tells about, but only if there is one.
+            let span = match parent {
+                Some(parent) => trireme_telemetry::start("record event", Parent::Remote(parent), &[]),
+                None => tracing::Span::none(),
+            };
+            self.write(message).instrument(span).await;
+        }
+    }
+
+    async fn write(&mut self, message: Message) {
+        let key = correlate::key(&message.object, message.kind.as_str(), &message.reason);
+        let Some(told) = self.correlator.tell(&key, &message.text, message.time) else { return };
+        let mut wait = crate::backoff::Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
+        for _ in 0..TRIES {
+            match self.try_write(&message, &told).await {
+                Ok(written) => {
+                    self.correlator.written(&key, &told, written.metadata.name.unwrap_or_default());
+                    return;
+                }
+                Err(error) if error.is_outcome_unknown() => tokio::time::sleep(wait.wait()).await,
+                Err(error) => {
+                    // A namespace that goes away takes no events: that is no news.
+                    if !error.is_namespace_terminating() && !error.is_not_found() {
+                        tracing::info!(%error, reason = message.reason, "an event was refused");
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn try_write(&self, message: &Message, told: &Told) -> Result<Event, Error> {
+        let namespace =
+            message.object.namespace.clone().filter(|n| !n.is_empty()).unwrap_or_else(|| "default".to_owned());
+        let events = self.client.namespaced::<Event>(&namespace);
+        if let Some(name) = &told.name {
+            let patch = json!({
+                "count": told.count,
+                "lastTimestamp": Time(message.time),
+                "message": told.text,
+            });
+            match events.patch(name, &PatchParams::default(), &Patch::Strategic(patch)).await {
+                // It expired: a new one.
+                Err(error) if error.is_not_found() => {}
+                other => return other,
+            }
+        }
+        let time = Some(Time(message.time));
+        let nanos = message.time.as_nanosecond();
+        let event = Event {
+            metadata: ObjectMeta {
+                name: Some(event_name(message.object.name.as_deref().unwrap_or_default(), nanos)),
+                namespace: Some(namespace),
+                ..ObjectMeta::default()
+            },
+            involved_object: message.object.clone(),
+            reason: Some(message.reason.clone()),
+            message: Some(told.text.clone()),
+            type_: Some(message.kind.as_str().to_owned()),
+            source: Some(self.source.clone()),
+            reporting_component: self.source.component.clone(),
+            reporting_instance: self.source.host.clone(),
+            first_timestamp: time.clone(),
+            last_timestamp: time,
+            count: Some(told.count),
+            ..Event::default()
+        };
+        events.create(&PostParams::default(), &event).await
+    }
+}
+
+/// The object's name and something that no other event has.
+fn event_name(object: &str, nanos: i128) -> String {
+    let unique = u64::try_from(nanos).unwrap_or(0).wrapping_add(rand::random_range(0..1_000_000_000));
+    let longest = 253 - 17;
+    format!("{}.{unique:016x}", &object[..object.len().min(longest)])
+}
