@@ -27,7 +27,7 @@ pub enum Error {
     #[error("{0}")]
     Json(String),
     /// A body that is not YAML.
-    #[error("error converting YAML to JSON: yaml: {0}")]
+    #[error("{0}")]
     Yaml(String),
     /// A patch that does not have the form of one.
     #[error("{0}")]

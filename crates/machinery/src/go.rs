@@ -91,6 +91,21 @@ pub fn json(value: &Value) -> String {
     })
 }
 
+/// A value as Go's `%v` prints it: `map[spec:map[replicas:2] tags:[a b]]`.
+pub fn sprint(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => float(number.as_f64().unwrap_or_default()),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::Array(list) => format!("[{}]", list.iter().map(sprint).collect::<Vec<_>>().join(" ")),
+        Value::Object(map) => {
+            let entries: Vec<String> = map.iter().map(|(key, value)| format!("{key}:{}", sprint(value))).collect();
+            format!("map[{}]", entries.join(" "))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@
 //! Invariants: a message that a client can see is Kubernetes' own, letter by letter ([`go`] prints values as Go
 //! does); no input, however broken, makes this crate panic.
 
+pub mod codec;
 pub mod error;
 pub mod field;
 pub mod fields;
