@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_nats::connection::State;
+use futures::StreamExt as _;
 use tokio::sync::broadcast;
 
 use crate::message::{Wire, subject};
@@ -14,6 +15,9 @@ use crate::{Error, Subscriber};
 const LOCAL_CAPACITY: usize = 4096;
 /// How many messages a slow reader may be behind in its NATS client.
 const NATS_CAPACITY: usize = 16 * 1024;
+
+/// How long the server may take to confirm a subscription.
+const ROUND_TRIP: Duration = Duration::from_secs(1);
 
 /// How to reach a NATS server.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +74,6 @@ impl Bus {
             .connection_timeout(Duration::from_secs(2))
             .ping_interval(Duration::from_secs(5))
             .subscription_capacity(NATS_CAPACITY)
-            .no_echo()
             .event_callback(move |event| {
                 let events = events.clone();
                 async move { note(&event, &events) }
@@ -118,8 +121,9 @@ impl Bus {
             Transport::Nats { client, interruptions } => {
                 let interruptions = interruptions.subscribe();
                 let messages = client.subscribe(subject(cluster_id)).await.map_err(|_| Error::Closed)?;
-                if self.connected() {
-                    client.flush().await.map_err(|_| Error::Closed)?;
+                // Without a connection there is nothing to wait for: the client subscribes when it has one.
+                if self.connected() && tokio::time::timeout(ROUND_TRIP, round_trip(client)).await.is_err() {
+                    tracing::debug!("the bus did not confirm the subscription in time");
                 }
                 Ok(Subscriber::nats(messages, interruptions))
             }
@@ -152,6 +156,14 @@ impl Bus {
             }
         }
     }
+}
+
+/// Waits until the server has handled all that this client told it before.
+async fn round_trip(client: &async_nats::Client) -> Option<()> {
+    let inbox = client.new_inbox();
+    let mut answers = client.subscribe(inbox.clone()).await.ok()?;
+    client.publish(inbox, bytes::Bytes::new()).await.ok()?;
+    answers.next().await.map(drop)
 }
 
 /// The message was not sent.
