@@ -35,6 +35,9 @@ pub enum Error {
     /// A patch that cannot be applied to this object.
     #[error("{0}")]
     PatchApply(String),
+    /// A patch that stumbles over the object in a way that Kubernetes has no name for.
+    #[error("{0}")]
+    PatchFailed(String),
     /// A patch that is larger than what is taken.
     #[error("{0}")]
     PatchTooLarge(String),

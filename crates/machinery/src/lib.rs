@@ -5,6 +5,8 @@
 //!
 //! - [`gvk`], [`meta`], [`tree`]: what an object is and its metadata.
 //! - [`names`], [`labels`], [`fields`], [`quantity`], [`int_or_string`], [`time`]: small languages inside objects.
+//! - [`schema`]: what the fields of a kind are, and what follows from that alone.
+//! - [`codec`], [`patch`]: bodies that come in, whole or as a change.
 //! - [`path`], [`field`], [`status`]: what is wrong, where, and how it is said.
 //!
 //! Invariants: a message that a client can see is Kubernetes' own, letter by letter ([`go`] prints values as Go
@@ -20,6 +22,7 @@ pub mod int_or_string;
 pub mod labels;
 pub mod meta;
 pub mod names;
+pub mod patch;
 pub mod path;
 pub mod quantity;
 pub mod schema;
