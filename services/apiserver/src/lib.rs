@@ -27,4 +27,18 @@
 //! writer and publishes immutable snapshots; a write is one store transaction whose comparisons include the version
 //! that was read and, when the writer holds a claim, the claim.
 
+pub mod admission;
+pub mod assembly;
+pub mod auth;
+pub mod cache;
+pub mod config;
+pub mod discovery;
+pub mod duties;
+pub mod error;
+pub mod grpc;
 pub mod pipeline;
+pub mod rest;
+pub mod server;
+pub mod storage;
+pub mod tables;
+pub mod tokens;

@@ -1,6 +1,7 @@
 //! Who asks, under which trace and claim, and until when.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -40,6 +41,7 @@ pub struct Context {
     pub deadline: Instant,
     /// Whether the API server itself asks: authorization and admission of users do not apply.
     pub internal: bool,
+    written: AtomicI64,
     warnings: Mutex<Vec<String>>,
     annotations: Mutex<Vec<(String, String)>>,
 }
@@ -61,6 +63,7 @@ impl Context {
             now: jiff::Timestamp::now(),
             deadline: Instant::now() + DEFAULT_TIMEOUT,
             internal: false,
+            written: AtomicI64::new(0),
             warnings: Mutex::default(),
             annotations: Mutex::default(),
         }
@@ -74,6 +77,16 @@ impl Context {
         context.internal = true;
         context.trace = trireme_telemetry::current();
         context
+    }
+
+    /// Notes the revision that the request wrote.
+    pub fn wrote(&self, revision: i64) {
+        self.written.fetch_max(revision, Ordering::Relaxed);
+    }
+
+    /// The newest revision that the request wrote; 0 if it wrote none.
+    pub fn written(&self) -> i64 {
+        self.written.load(Ordering::Relaxed)
     }
 
     /// Adds a warning to the answer, once.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use trireme_kinds::Kind;
 use trireme_machinery::status::Status;
 
-use super::{Context, Stored};
+use super::{Answer, Context, Request, Stored};
 
 /// Whose objects a list asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub trait Objects: Send + Sync {
         namespace: &str,
         name: &str,
         subresource: &str,
-        change: &mut (dyn FnMut(&mut Value) -> Result<(), Status> + Send),
+        change: &mut (dyn for<'v> FnMut(&'v mut Value) -> Result<(), Status> + Send),
     ) -> Result<Arc<Stored>, Status>;
 
     /// Deletes an object; `options` are DeleteOptions. The answer is what a client would get (the object, or a Status).
@@ -107,4 +107,17 @@ pub trait Companions: Send + Sync {
     ) -> Result<Vec<Companion>, Status>;
     /// When `old` leaves the store.
     fn delete(&self, old: &Value) -> Vec<Companion>;
+}
+
+/// What is asked of an object beside itself, and kinds that are answered and never stored.
+#[async_trait]
+pub trait Handler: Send + Sync {
+    /// Answers the request; None leaves it to the engine.
+    async fn handle(&self, context: &Context, request: &Request) -> Option<Result<Answer, Status>>;
+}
+
+/// Documents outside of the API's objects: discovery, OpenAPI, the version.
+pub trait Documents: Send + Sync {
+    /// The document of a path; None if it has none there.
+    fn handle(&self, request: &Request) -> Option<Answer>;
 }

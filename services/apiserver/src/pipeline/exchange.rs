@@ -13,6 +13,8 @@ use trireme_machinery::status::Status;
 use trireme_proto::resources::v1::Fence;
 use trireme_telemetry::TraceParent;
 
+use super::read::ListAnswer;
+use super::watch::Watcher;
 use super::{RequestInfo, Stored};
 use crate::auth::Credentials;
 
@@ -53,6 +55,11 @@ impl Request {
         self.query.iter().find(|(k, _)| k == name).map(|(_, v)| v.as_str())
     }
 
+    /// The query as it stands in a URL.
+    pub fn query_string(&self) -> String {
+        url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.query).finish()
+    }
+
     /// All values of a query parameter.
     pub fn params<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.query.iter().filter(move |(k, _)| k == name).map(|(_, v)| v.as_str())
@@ -60,14 +67,31 @@ impl Request {
 }
 
 /// What comes back.
-#[derive(Debug)]
 pub enum Answer {
     /// An object.
     Object(ObjectAnswer),
     /// A Status: of success (a delete) or of failure.
     Status(Box<Status>),
+    /// Objects of a kind.
+    List(Box<ListAnswer>),
+    /// The events of a selection.
+    Watch(Box<Watcher>),
     /// Bytes that are neither: health, metrics, discovery documents, logs.
     Raw(RawAnswer),
+}
+
+// === impl Answer ===
+
+impl Answer {
+    /// The HTTP status code.
+    pub fn code(&self) -> u16 {
+        match self {
+            Self::Object(answer) => answer.code,
+            Self::Status(status) if status.code > 0 => status.code,
+            Self::Raw(raw) => raw.code,
+            Self::Status(_) | Self::List(_) | Self::Watch(_) => 200,
+        }
+    }
 }
 
 /// An object and the code it goes out with.

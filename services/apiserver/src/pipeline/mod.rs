@@ -4,14 +4,35 @@
 //! validates, admits, persists and audits it, and the door writes the [`Answer`] in its own encoding. Nothing in here
 //! knows HTTP or gRPC.
 
+pub mod audit;
+mod causes;
 pub mod context;
 pub mod contract;
+mod create;
+pub mod decode;
+mod delete;
+mod dispatch;
+pub mod engine;
 pub mod exchange;
 pub mod info;
+pub mod limit;
+mod mutation;
+pub mod options;
+mod patch;
+mod persist;
+mod read;
+mod serve;
 pub mod stored;
+mod update;
+mod watch;
 
 pub use context::Context;
-pub use contract::{Companion, Companions, ListScope, Objects, Reader};
+pub use contract::{Companion, Companions, Documents, Handler, ListScope, Objects, Reader};
+pub use engine::Engine;
 pub use exchange::{Answer, Body, ObjectAnswer, ObjectBody, RawAnswer, Request};
 pub use info::RequestInfo;
+pub(crate) use patch::apply_patch;
+pub use read::ListAnswer;
+pub use serve::Served;
 pub use stored::{Stored, TypeMeta};
+pub use watch::{WatchItem, Watcher};

@@ -1,0 +1,139 @@
+//! Create.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use trireme_machinery::status::{Reason, Status};
+use trireme_machinery::{meta, names};
+
+use super::engine::{Engine, Target};
+use super::mutation::{self, Admit};
+use super::options::WriteOptions;
+use super::persist::{Committed, Write, fill_system_fields};
+use super::{Companion, Context, ObjectBody};
+use crate::admission::Operation;
+
+/// How often a generated name, or the place of a companion, is chosen anew.
+const TRIES: usize = 8;
+
+impl Engine {
+    /// Creates a decoded and defaulted object.
+    pub(crate) async fn create_object(
+        &self,
+        context: &Context,
+        target: &Target,
+        object: Value,
+        options: &WriteOptions,
+        admit: Admit,
+    ) -> Result<ObjectBody, Status> {
+        let mut refusal = None;
+        for _ in 0..TRIES {
+            match self.try_create(context, target, object.clone(), options, admit).await? {
+                Ok(created) => return Ok(created),
+                Err(again) => refusal = Some(again),
+            }
+        }
+        Err(refusal.unwrap_or_else(|| Status::internal("no try was made")))
+    }
+
+    /// One try. The inner error is of a kind that another try may not meet.
+    async fn try_create(
+        &self,
+        context: &Context,
+        target: &Target,
+        mut object: Value,
+        options: &WriteOptions,
+        admit: Admit,
+    ) -> Result<Result<ObjectBody, Status>, Status> {
+        let kind = &target.kind;
+        mutation::match_namespace(&mut object, &target.namespace)?;
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("selfLink");
+        }
+        let admission = mutation::Admission {
+            engine: self,
+            context,
+            kind,
+            operation: Operation::Create,
+            subresource: "",
+            namespace: &target.namespace,
+            name: &target.name,
+            dry_run: options.dry_run,
+            admit,
+        };
+        admission.mutate(&mut object, None).await?;
+        mutation::match_namespace(&mut object, &target.namespace)?;
+
+        let generated = meta::name(&object).is_empty() && !meta::generate_name(&object).is_empty();
+        if generated {
+            let name = names::generate(meta::generate_name(&object));
+            meta::set_name(&mut object, &name);
+        }
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            for key in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+                metadata.remove(key);
+            }
+        }
+        fill_system_fields(&mut object, context);
+
+        let companions = self.companions_of_create(context, target, &mut object, options).await?;
+        mutation::with_kind_context(context, |hooks| kind.prepare_create(&mut object, hooks));
+        let errors = mutation::with_kind_context(context, |hooks| kind.validate_create(&object, hooks));
+        if !errors.is_empty() {
+            return Err(Status::invalid(&kind.gvk(), meta::name(&object), errors));
+        }
+        for warning in kind.hooks.warnings(&object, None) {
+            context.warn(warning);
+        }
+        admission.validate(&object, None).await?;
+        if !meta::resource_version(&object).is_empty() {
+            let why = "resourceVersion should not be set on objects to be created";
+            return Err(Status::failure(500, Reason::Unknown, why));
+        }
+
+        let name = meta::name(&object).to_owned();
+        let key = self.key(kind, &target.namespace, &name);
+        let exists = || {
+            if generated {
+                Status::generate_name_conflict(&target.resource(), &name, 1)
+            } else {
+                Status::already_exists(&target.resource(), &name)
+            }
+        };
+        if options.dry_run {
+            let taken = self.cache.get(&kind.storage, &key).is_some();
+            return if taken { Err(exists()) } else { Ok(Ok(ObjectBody::Value(object))) };
+        }
+        let stored_kind = self.codec(kind)?.kind.clone();
+        let to_store = mutation::to_stored(kind, &stored_kind, object);
+        let write = Write { kind: &stored_kind, key: &key, old: None, new: Some(&to_store), companions };
+        match self.commit(context, write).await? {
+            Committed::Done(stored) => Ok(Ok(mutation::answer(kind, stored))),
+            Committed::Moved(_) if generated => Ok(Err(exists())),
+            Committed::Moved(_) => Err(exists()),
+            Committed::CompanionTaken(key) => {
+                let why = format!("{key} was taken at the same time; please try again");
+                Ok(Err(Status::conflict(&target.resource(), &name, why)))
+            }
+        }
+    }
+
+    async fn companions_of_create(
+        &self,
+        context: &Context,
+        target: &Target,
+        object: &mut Value,
+        options: &WriteOptions,
+    ) -> Result<Vec<Companion>, Status> {
+        match self.companions_for(&target.kind)? {
+            Some(companions) => companions.create(context, object, options.dry_run).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The companions of a kind, if it has any.
+    pub(crate) fn companions_for(&self, kind: &trireme_kinds::Kind) -> Result<Option<Arc<dyn super::Companions>>, Status> {
+        let key = (kind.group.clone(), kind.plural.clone());
+        Ok(self.parts()?.companions.get(&key).cloned())
+    }
+}

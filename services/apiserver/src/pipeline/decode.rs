@@ -1,0 +1,122 @@
+//! Bodies into objects.
+
+use serde_json::Value;
+use trireme_kinds::{Kind, Registry};
+use trireme_machinery::codec::{self, Format, Parsed};
+use trireme_machinery::gvk::{GroupVersionKind, split_api_version};
+use trireme_machinery::status::Status;
+use trireme_machinery::{Error, go};
+
+use super::options::{Validation, WriteOptions, media_type};
+use super::{Context, Request};
+
+/// What a body of an object may come as.
+const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/// Reads the request's body as an object of `kind`: decoded, defaulted, with what is odd about it said as
+/// `fieldValidation` wants it.
+pub fn body(context: &Context, kind: &Kind, request: &Request) -> Result<Value, Status> {
+    let options = match request.info.verb.as_str() {
+        "update" => WriteOptions::read(request, "UpdateOptions")?,
+        _ => WriteOptions::read(request, "CreateOptions")?,
+    };
+    object(context, kind, request, options.validation)
+}
+
+/// The same with the options read before.
+pub(crate) fn object(
+    context: &Context,
+    kind: &Kind,
+    request: &Request,
+    validation: Validation,
+) -> Result<Value, Status> {
+    let parsed = parse(kind, request)?;
+    check_type(kind, &parsed.value, &request.body)?;
+    let mut value = decode(context, kind, parsed, validation)?;
+    kind.default(&mut value);
+    Ok(value)
+}
+
+/// Decodes a parsed object of the right type and says what is odd about it. No defaults.
+pub(crate) fn decode(
+    context: &Context,
+    kind: &Kind,
+    parsed: Parsed,
+    validation: Validation,
+) -> Result<Value, Status> {
+    let (mut value, unknown) = kind.decode(parsed.value, validation.strictness())?;
+    let odd: Vec<String> = match validation {
+        Validation::Ignore => Vec::new(),
+        Validation::Warn | Validation::Strict => parsed.duplicates.into_iter().chain(unknown).collect(),
+    };
+    if !odd.is_empty() {
+        match validation {
+            Validation::Strict => return Err(kind.strict_refusal(&odd)),
+            Validation::Warn => odd.into_iter().for_each(|text| context.warn(text)),
+            Validation::Ignore => {}
+        }
+    }
+    if let Value::Object(map) = &mut value {
+        map.insert("apiVersion".to_owned(), Value::String(kind.api_version()));
+        map.insert("kind".to_owned(), Value::String(kind.kind.clone()));
+        map.entry("metadata").or_insert_with(|| Value::Object(serde_json::Map::new()));
+    }
+    Ok(value)
+}
+
+/// Reads the body of a request as JSON or YAML, whatever is in it.
+pub(crate) fn parse(kind: &Kind, request: &Request) -> Result<Parsed, Status> {
+    let format = format(&request.content_type)?;
+    codec::parse(format, &request.body).map_err(|error| codec::unrecognized(&kind.kind, &error, &request.body))
+}
+
+/// The format of a body by its media type.
+pub(crate) fn format(content_type: &str) -> Result<Format, Status> {
+    match media_type(content_type) {
+        "" | "application/json" => Ok(Format::Json),
+        "application/yaml" => Ok(Format::Yaml),
+        _ => Err(Status::unsupported_media_type(ACCEPTED)),
+    }
+}
+
+/// The type that the object names has to be the one that the path wants.
+fn check_type(kind: &Kind, value: &Value, body: &[u8]) -> Result<(), Status> {
+    let (api_version, named) =
+        codec::version_kind(value).map_err(|error: Error| codec::unrecognized(&kind.kind, &error, body))?;
+    let wanted = kind.api_version();
+    let api_version = if api_version.is_empty() { wanted.as_str() } else { api_version };
+    let named = if named.is_empty() { kind.kind.as_str() } else { named };
+    if api_version == wanted && named == kind.kind {
+        return Ok(());
+    }
+    let (group, version) = split_api_version(api_version);
+    let found = GroupVersionKind::new(group, version, named);
+    match Registry::builtin().by_kind(group, version, named) {
+        None => {
+            let scheme = "pkg/api/legacyscheme/scheme.go:30";
+            let version = go::quote(api_version);
+            let why = format!("no kind {} is registered for version {version} in scheme {}", go::quote(named), go::quote(scheme));
+            Err(codec::cannot_be_handled(&found, &kind.kind, &why))
+        }
+        Some(other) if other.group == kind.group && other.kind == kind.kind => {
+            let why = format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({wanted})"
+            );
+            Err(Status::bad_request(why))
+        }
+        Some(other) => {
+            let package = |group: &str| match group.split('.').next().unwrap_or_default() {
+                "" => "core".to_owned(),
+                first => first.to_owned(),
+            };
+            let why = format!(
+                "converting ({}.{}) to ({}.{}): unknown conversion",
+                other.version,
+                other.kind,
+                package(&kind.group),
+                kind.kind
+            );
+            Err(codec::cannot_be_handled(&found, &kind.kind, &why))
+        }
+    }
+}
