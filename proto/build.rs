@@ -25,9 +25,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     files.sort();
     let descriptors = protox::compile(&files, [&root])?;
-    tonic_prost_build::configure()
-        .bytes(".")
-        .build_transport(true)
-        .compile_fds(descriptors)?;
+    tonic_prost_build::configure().bytes(".").build_transport(true).compile_fds(descriptors)?;
     Ok(())
 }

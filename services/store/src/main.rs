@@ -1,2 +1,20 @@
-//! Entry point.
-fn main() {}
+//! The store as a process.
+use std::process::ExitCode;
+
+use trireme_store::Config;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let config: Config = match trireme_service::parse() {
+        Ok(config) => config,
+        Err(error) => {
+            use std::io::Write as _;
+            let _ = writeln!(std::io::stderr(), "store: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let harness = trireme_service::Harness::new("store", config.common.clone()).instance(config.name.clone());
+    harness.run(|context| async move { Ok(trireme_store::run(config, context).await?) })
+}

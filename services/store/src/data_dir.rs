@@ -1,0 +1,77 @@
+//! The data directory: who it belongs to, and that one process has it.
+//!
+//! ```text
+//! member   format and identity, written once
+//! lock     held while a process runs
+//! wal/     the log
+//! snap/    snapshots
+//! ```
+use std::fs::{File, TryLockError};
+use std::io::Write;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+const FORMAT: u32 = 1;
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity {
+    format: u32,
+    cluster_id: u64,
+    member_id: u64,
+}
+
+/// A data directory that is held.
+#[derive(Debug)]
+pub(crate) struct DataDir {
+    _lock: File,
+}
+
+impl DataDir {
+    /// Takes a directory for a member, making it if it is not there.
+    pub(crate) fn open(dir: &Path, cluster_id: u64, member_id: u64) -> Result<Self> {
+        std::fs::create_dir_all(dir).map_err(|e| Error::data(dir, e))?;
+        let path = dir.join("lock");
+        let lock = File::create(&path).map_err(|e| Error::data(&path, e))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Error::data(dir, "another process uses this directory")),
+            Err(TryLockError::Error(error)) => return Err(Error::data(&path, error)),
+        }
+        let path = dir.join("member");
+        let wanted = Identity { format: FORMAT, cluster_id, member_id };
+        match std::fs::read(&path) {
+            Ok(bytes) => {
+                let found: Identity = serde_json::from_slice(&bytes).map_err(|e| Error::data(&path, e))?;
+                if found.format != FORMAT {
+                    return Err(Error::data(&path, format!("format {} is not known here", found.format)));
+                }
+                if found != wanted {
+                    let reason = "the directory belongs to another member or cluster: the flags for peer URLs, initial \
+                                  cluster and token have to stay as they were";
+                    return Err(Error::data(&path, reason));
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                if dir.join("wal").exists() || dir.join("snap").exists() {
+                    return Err(Error::data(&path, "is missing, but there is data"));
+                }
+                write_durably(dir, "member", &serde_json::to_vec(&wanted).map_err(|e| Error::data(&path, e))?)?;
+            }
+            Err(error) => return Err(Error::data(&path, error)),
+        }
+        Ok(Self { _lock: lock })
+    }
+}
+
+fn write_durably(dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {
+    let scratch = dir.join(format!("{name}.tmp"));
+    let mut file = File::create(&scratch)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(scratch, dir.join(name))?;
+    File::open(dir)?.sync_all()?;
+    Ok(())
+}

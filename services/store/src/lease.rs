@@ -1,0 +1,156 @@
+//! The lessor: how long leases still live. Only the leader counts, by its monotonic clock; a new leader begins every
+//! lease anew, so a lease never ends early. It owns the deadlines; that a lease ended is a command in the log.
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use trireme_proto::raft::v1::LeaseRevoke;
+use trireme_proto::raft::v1::command::Op;
+
+use crate::error::{Error, Result};
+use crate::raft::Node;
+
+/// Questions that wait.
+pub(crate) const QUEUE: usize = 1024;
+/// How often it looks for leases that ended.
+const TICK: Duration = Duration::from_millis(200);
+/// When a revocation is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What a lease still has, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Time {
+    /// What it was granted.
+    pub granted: i64,
+    /// What is left.
+    pub remaining: i64,
+}
+
+/// A question to the lessor.
+pub(crate) enum Ask {
+    /// The time of a lease, renewed before if wanted.
+    Time {
+        lease: i64,
+        renew: bool,
+        reply: oneshot::Sender<Result<Option<Time>>>,
+    },
+    /// All leases, those that end first at the front.
+    All { reply: oneshot::Sender<Vec<i64>> },
+}
+
+struct Deadline {
+    granted: u64,
+    ttl: i64,
+    at: Instant,
+    /// When its revocation was last asked for.
+    revoked: Option<Instant>,
+}
+
+struct Lessor {
+    node: Node,
+    /// The term it counts in; none while another member leads.
+    term: Option<u64>,
+    leases: imbl::OrdMap<i64, crate::mvcc::Lease>,
+    deadlines: HashMap<i64, Deadline>,
+}
+
+/// Runs until the queue is closed.
+pub(crate) async fn run(node: Node, mut queue: mpsc::Receiver<Ask>) {
+    let mut lessor = Lessor { node, term: None, leases: Default::default(), deadlines: HashMap::new() };
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            ask = queue.recv() => match ask {
+                Some(ask) => {
+                    lessor.sync();
+                    lessor.answer(ask);
+                }
+                None => return,
+            },
+            _ = ticks.tick() => {
+                lessor.sync();
+                lessor.revoke_ended();
+            }
+        }
+    }
+}
+
+impl Lessor {
+    /// Takes over what the state and the leadership became.
+    fn sync(&mut self) {
+        let standing = self.node.standing();
+        let term = standing.leads.then_some(standing.term);
+        if term != self.term {
+            self.term = term;
+            self.deadlines.clear();
+            self.leases = Default::default();
+        }
+        let leases = &self.node.view().state.leases;
+        if self.leases.ptr_eq(leases) {
+            return;
+        }
+        self.leases = leases.clone();
+        if term.is_none() {
+            return;
+        }
+        self.deadlines.retain(|id, d| leases.get(id).is_some_and(|l| l.granted == d.granted));
+        for (id, lease) in leases {
+            self.deadlines.entry(*id).or_insert_with(|| Deadline {
+                granted: lease.granted,
+                ttl: lease.ttl,
+                at: Instant::now() + seconds(lease.ttl),
+                revoked: None,
+            });
+        }
+    }
+
+    fn answer(&mut self, ask: Ask) {
+        match ask {
+            Ask::Time { lease, renew, reply } => {
+                let _ = reply.send(self.time(lease, renew));
+            }
+            Ask::All { reply } => {
+                let mut all: Vec<i64> = self.leases.keys().copied().collect();
+                all.sort_by_key(|id| (self.deadlines.get(id).map(|d| d.at), *id));
+                let _ = reply.send(all);
+            }
+        }
+    }
+
+    fn time(&mut self, lease: i64, renew: bool) -> Result<Option<Time>> {
+        if self.term.is_none() {
+            return Err(Error::NotLeader);
+        }
+        let now = Instant::now();
+        // One that has ended is only waiting for its revocation.
+        let Some(deadline) = self.deadlines.get_mut(&lease).filter(|d| d.at > now) else { return Ok(None) };
+        if renew {
+            deadline.at = now + seconds(deadline.ttl);
+        }
+        let remaining = (deadline.at - now).as_secs() as i64;
+        Ok(Some(Time { granted: deadline.ttl, remaining: if renew { deadline.ttl } else { remaining } }))
+    }
+
+    fn revoke_ended(&mut self) {
+        let now = Instant::now();
+        let due = |d: &Deadline| d.at <= now && d.revoked.is_none_or(|since| now - since >= RETRY);
+        for (id, deadline) in self.deadlines.iter_mut().filter(|(_, d)| due(d)) {
+            deadline.revoked = Some(now);
+            let (node, id, granted) = (self.node.clone(), *id, deadline.granted);
+            tokio::spawn(async move {
+                let revoke = LeaseRevoke { id, expired: true, granted };
+                if let Err(error) = node.propose(Op::LeaseRevoke(revoke)).await
+                    && error != Error::LeaseNotFound
+                {
+                    tracing::warn!(lease = id, %error, "a lease ended but was not revoked; it is tried again");
+                }
+            });
+        }
+    }
+}
+
+fn seconds(ttl: i64) -> Duration {
+    Duration::from_secs(ttl.max(0) as u64)
+}

@@ -1,0 +1,302 @@
+//! The state machine: applies what is committed, publishes what came of it, writes and installs snapshots.
+//!
+//! The state lives in memory. On disk it is the newest snapshot and the log after it, so a start loads the one and
+//! applies the other. Its owner is the library's apply task; everyone else sees [`View`]s and [`Applied`] revisions.
+use std::fs::File;
+use std::io::{BufReader, BufWriter};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use openraft::storage::RaftStateMachine;
+use openraft::{AnyError, EntryPayload, RaftSnapshotBuilder, Snapshot, StorageIOError, StoredMembership};
+use prost::Message;
+use tokio::sync::{broadcast, watch};
+use trireme_proto::raft::v1 as pb;
+
+use super::execute;
+use super::types::{
+    Batch, Entry, LogId, Member, Outcomes, Proposal, SnapshotMeta, StorageError, TypeConfig, log_id_from_proto,
+    meta_from_proto, meta_to_proto, stored_membership_from_proto,
+};
+use crate::error::{Error, Result};
+use crate::mvcc::{Change, SnapshotReader, State, write_snapshot};
+
+/// Revisions that a consumer may fall behind before it has to read them from a view.
+const RECENT_REVISIONS: usize = 4096;
+/// Revisions whose superseded versions are dropped with each batch after a compaction.
+const TRIM_STEP: usize = 2000;
+
+/// The state after some entry of the log. It never changes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct View {
+    /// The data.
+    pub state: State,
+    /// The last entry that is in it.
+    pub applied: u64,
+    /// The term of that entry.
+    pub term: u64,
+}
+
+/// A revision as it is applied.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    /// The revision.
+    pub revision: i64,
+    /// What it changed, in the transaction's order.
+    pub changes: Arc<[Change]>,
+    /// The trace context of its application; empty if it is not traced.
+    pub traceparent: Arc<str>,
+}
+
+/// Where the state machine's results are seen.
+#[derive(Debug, Clone)]
+pub(crate) struct Outlet {
+    /// The newest view. A revision was sent to `recent` before a view shows it.
+    pub views: watch::Receiver<Arc<View>>,
+    /// Revisions as they come.
+    pub recent: broadcast::Sender<Arc<Applied>>,
+}
+
+/// The state machine.
+pub(crate) struct Machine {
+    state: State,
+    applied: Option<LogId>,
+    membership: StoredMembership<u64, Member>,
+    views: watch::Sender<Arc<View>>,
+    recent: broadcast::Sender<Arc<Applied>>,
+    store: SnapshotStore,
+    receiving: Option<PathBuf>,
+}
+
+impl Machine {
+    /// Loads the newest snapshot of a folder.
+    pub(crate) fn open(dir: &Path, cluster_id: u64) -> Result<(Self, Outlet)> {
+        let store = SnapshotStore::open(dir, cluster_id)?;
+        let (mut state, mut meta) = (State::default(), SnapshotMeta::default());
+        if let Some(path) = store.newest()? {
+            let head;
+            (state, head) = store.load(&path)?;
+            meta = head.meta.map(meta_from_proto).unwrap_or_default();
+        }
+        let applied = meta.last_log_id;
+        let (views, seen) = watch::channel(Arc::new(view_of(&state, applied)));
+        let recent = broadcast::Sender::new(RECENT_REVISIONS);
+        let outlet = Outlet { views: seen, recent: recent.clone() };
+        let membership = meta.last_membership;
+        Ok((Self { state, applied, membership, views, recent, store, receiving: None }, outlet))
+    }
+
+    fn apply_batch(&mut self, index: u64, batch: &Batch) -> Outcomes {
+        Outcomes { each: batch.0.iter().map(|proposal| self.apply_one(index, proposal)).collect() }
+    }
+
+    fn apply_one(&mut self, index: u64, proposal: &Proposal) -> Result<pb::Reply> {
+        let command = pb::Command::decode(proposal.command.clone());
+        let command = command.map_err(|e| Error::Io(format!("entry {index} cannot be read: {e}")))?;
+        let span = crate::trace::apply(&proposal.traceparent);
+        let (reply, changes) = span.in_scope(|| execute::execute(&mut self.state, command, index))?;
+        if let Some(changes) = changes {
+            let applied = Applied { revision: self.state.revision, changes, traceparent: crate::trace::name_of(&span) };
+            // Nobody listening is fine.
+            let _ = self.recent.send(Arc::new(applied));
+        }
+        Ok(reply)
+    }
+
+    fn publish(&self) {
+        self.views.send_replace(Arc::new(view_of(&self.state, self.applied)));
+    }
+}
+
+fn view_of(state: &State, applied: Option<LogId>) -> View {
+    let (applied, term) = applied.map_or((0, 0), |id| (id.index, id.leader_id.term));
+    View { state: state.clone(), applied, term }
+}
+
+impl RaftStateMachine<TypeConfig> for Machine {
+    type SnapshotBuilder = SnapshotBuilder;
+
+    async fn applied_state(&mut self) -> Result<(Option<LogId>, StoredMembership<u64, Member>), StorageError> {
+        Ok((self.applied, self.membership.clone()))
+    }
+
+    async fn apply<I>(&mut self, entries: I) -> Result<Vec<Outcomes>, StorageError>
+    where
+        I: IntoIterator<Item = Entry> + Send,
+        I::IntoIter: Send,
+    {
+        let mut all = Vec::new();
+        for entry in entries {
+            self.applied = Some(entry.log_id);
+            all.push(match &entry.payload {
+                EntryPayload::Blank => Outcomes::default(),
+                EntryPayload::Normal(batch) => self.apply_batch(entry.log_id.index, batch),
+                EntryPayload::Membership(membership) => {
+                    self.membership = StoredMembership::new(Some(entry.log_id), membership.clone());
+                    Outcomes::default()
+                }
+            });
+        }
+        self.state.trim(TRIM_STEP);
+        self.publish();
+        Ok(all)
+    }
+
+    async fn get_snapshot_builder(&mut self) -> SnapshotBuilder {
+        let meta = SnapshotMeta {
+            last_log_id: self.applied,
+            last_membership: self.membership.clone(),
+            snapshot_id: self.store.name(self.applied),
+        };
+        SnapshotBuilder { state: self.state.clone(), meta, store: self.store.clone() }
+    }
+
+    async fn begin_receiving_snapshot(&mut self) -> Result<Box<tokio::fs::File>, StorageError> {
+        let path = self.store.scratch();
+        let file = File::options().create(true).truncate(true).read(true).write(true).open(&path);
+        self.receiving = Some(path);
+        Ok(Box::new(tokio::fs::File::from_std(file.map_err(|e| snapshot_error(&e.into()))?)))
+    }
+
+    async fn install_snapshot(
+        &mut self,
+        meta: &SnapshotMeta,
+        snapshot: Box<tokio::fs::File>,
+    ) -> Result<(), StorageError> {
+        let install = async {
+            snapshot.sync_all().await?;
+            let scratch = self.receiving.take().ok_or_else(|| Error::Io("no snapshot is being received".into()))?;
+            let store = self.store.clone();
+            let name = store.name(meta.last_log_id);
+            blocking(move || {
+                let (state, _) = store.load(&scratch)?;
+                store.keep(&scratch, &name)?;
+                Ok(state)
+            })
+            .await
+        };
+        self.state = install.await.map_err(|e: Error| snapshot_error(&e))?;
+        self.applied = meta.last_log_id;
+        self.membership = meta.last_membership.clone();
+        self.publish();
+        Ok(())
+    }
+
+    async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot<TypeConfig>>, StorageError> {
+        let store = self.store.clone();
+        let newest = blocking(move || store.newest()?.map(|path| store.open_kept(&path)).transpose()).await;
+        newest.map_err(|e| snapshot_error(&e))
+    }
+}
+
+fn snapshot_error(error: &Error) -> StorageError {
+    StorageIOError::read_snapshot(None, AnyError::new(error)).into()
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|e| Error::Io(e.to_string()))?
+}
+
+/// Writes a snapshot of one moment while the machine goes on.
+pub(crate) struct SnapshotBuilder {
+    state: State,
+    meta: SnapshotMeta,
+    store: SnapshotStore,
+}
+
+impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {
+    async fn build_snapshot(&mut self) -> Result<Snapshot<TypeConfig>, StorageError> {
+        let (state, meta, store) = (self.state.clone(), self.meta.clone(), self.store.clone());
+        let built = blocking(move || {
+            let scratch = store.scratch();
+            let file = File::create(&scratch)?;
+            let began = std::time::Instant::now();
+            let bytes = write_snapshot(&state, meta_to_proto(&meta), store.cluster_id, BufWriter::new(&file))?;
+            file.sync_all()?;
+            let path = store.keep(&scratch, &meta.snapshot_id)?;
+            metrics::histogram!("etcd_debugging_snap_save_total_duration_seconds").record(began.elapsed().as_secs_f64());
+            tracing::info!(bytes, revision = state.revision, "wrote a snapshot");
+            store.open_kept(&path)
+        });
+        built.await.map_err(|e| snapshot_error(&e))
+    }
+}
+
+/// The folder of snapshot files. Only whole, durable files have the ending `.snap`; the newest one counts.
+#[derive(Clone)]
+pub(crate) struct SnapshotStore {
+    dir: PathBuf,
+    cluster_id: u64,
+    scratch: Arc<AtomicU64>,
+}
+
+impl SnapshotStore {
+    fn open(dir: &Path, cluster_id: u64) -> Result<Self> {
+        std::fs::create_dir_all(dir)?;
+        for entry in std::fs::read_dir(dir)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|e| e == "tmp") {
+                std::fs::remove_file(path)?;
+            }
+        }
+        Ok(Self { dir: dir.into(), cluster_id, scratch: Arc::default() })
+    }
+
+    fn scratch(&self) -> PathBuf {
+        self.dir.join(format!("{}.tmp", self.scratch.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// Names sort by what they hold.
+    fn name(&self, last: Option<LogId>) -> String {
+        let (index, term) = last.map_or((0, 0), |id| (id.index, id.leader_id.term));
+        format!("{index:016x}-{term:016x}")
+    }
+
+    fn newest(&self) -> Result<Option<PathBuf>> {
+        let mut kept = Vec::new();
+        for entry in std::fs::read_dir(&self.dir)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|e| e == "snap") {
+                kept.push(path);
+            }
+        }
+        Ok(kept.into_iter().max())
+    }
+
+    /// Makes a durable scratch file the newest snapshot and removes older ones.
+    fn keep(&self, scratch: &Path, name: &str) -> Result<PathBuf> {
+        let path = self.dir.join(format!("{name}.snap"));
+        std::fs::rename(scratch, &path)?;
+        File::open(&self.dir)?.sync_all()?;
+        for entry in std::fs::read_dir(&self.dir)? {
+            let old = entry?.path();
+            if old.extension().is_some_and(|e| e == "snap") && old < path {
+                std::fs::remove_file(old)?;
+            }
+        }
+        Ok(path)
+    }
+
+    fn load(&self, path: &Path) -> Result<(State, pb::SnapshotHead)> {
+        let read = || {
+            let reader = SnapshotReader::open(BufReader::with_capacity(1 << 20, File::open(path)?))?;
+            if reader.head().cluster_id != self.cluster_id {
+                return Err(Error::ClusterMismatch);
+            }
+            reader.read()
+        };
+        read().map_err(|e| Error::data(path, e))
+    }
+
+    fn open_kept(&self, path: &Path) -> Result<Snapshot<TypeConfig>> {
+        let head = SnapshotReader::open(BufReader::new(File::open(path)?)).map_err(|e| Error::data(path, e))?;
+        let meta = head.head().meta.clone().unwrap_or_default();
+        let meta = SnapshotMeta {
+            last_log_id: meta.last_log_id.map(log_id_from_proto),
+            last_membership: meta.last_membership.map(stored_membership_from_proto).unwrap_or_default(),
+            snapshot_id: meta.snapshot_id,
+        };
+        Ok(Snapshot { meta, snapshot: Box::new(tokio::fs::File::from_std(File::open(path)?)) })
+    }
+}

@@ -1,0 +1,369 @@
+//! The log on disk: append-only files of frames, each frame one write that was made durable at once.
+//!
+//! ```text
+//! file   = magic(12) format(u32) number(u64) crc(u32)  frame*
+//! frame  = magic(u32) length(u32) crc(u32) head-crc(u32)  LogFrame
+//! ```
+//! The first frame of a file repeats what must outlive the files before it: vote, committed and purged. A write that was
+//! cut off can only be the last frame of the last file: it is dropped when the log is opened. Damage with sound frames
+//! behind it is no cut-off write but a broken disk, and is refused.
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use prost::Message;
+use trireme_proto::raft::v1 as pb;
+
+use super::types::{Entry, LogId, Vote, entry_from_proto, log_id_from_proto, log_id_to_proto, vote_from_proto, vote_to_proto};
+use crate::error::{Error, Result};
+
+const FILE_MAGIC: &[u8; 12] = b"trireme-wal\0";
+const FORMAT: u32 = 1;
+const FILE_HEAD: usize = 28;
+const FRAME_MAGIC: u32 = 0x7472_4c46;
+const FRAME_HEAD: usize = 16;
+/// A file past this size is followed by a new one.
+const FILE_SIZE: u64 = 16 << 20;
+
+/// What the log holds, in memory.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub(super) vote: Option<Vote>,
+    pub(super) committed: Option<LogId>,
+    pub(super) purged: Option<LogId>,
+    pub(super) entries: VecDeque<Entry>,
+}
+
+impl Contents {
+    pub(super) fn last(&self) -> Option<LogId> {
+        self.entries.back().map(|e| e.log_id).or(self.purged)
+    }
+
+    pub(super) fn truncate(&mut self, from: u64) {
+        while self.entries.back().is_some_and(|e| e.log_id.index >= from) {
+            self.entries.pop_back();
+        }
+    }
+
+    pub(super) fn purge(&mut self, upto: LogId) {
+        while self.entries.front().is_some_and(|e| e.log_id.index <= upto.index) {
+            self.entries.pop_front();
+        }
+        self.purged = self.purged.max(Some(upto));
+    }
+
+    fn apply(&mut self, frame: pb::LogFrame) -> Result<()> {
+        if let Some(vote) = frame.vote {
+            self.vote = Some(vote_from_proto(vote));
+        }
+        if let Some(id) = frame.truncate {
+            self.truncate(id.index);
+        }
+        for entry in frame.entries {
+            let entry = entry_from_proto(entry)?;
+            let expected = self.last().map_or(entry.log_id.index, |last| last.index + 1);
+            if entry.log_id.index != expected {
+                return Err(Error::Io(format!("entry {} follows {}", entry.log_id.index, expected - 1)));
+            }
+            self.entries.push_back(entry);
+        }
+        if let Some(id) = frame.purged {
+            self.purge(log_id_from_proto(id));
+        }
+        if let Some(id) = frame.committed {
+            self.committed = Some(log_id_from_proto(id));
+        }
+        Ok(())
+    }
+}
+
+struct OldFile {
+    path: PathBuf,
+    last_index: u64,
+}
+
+/// The files, open for appending.
+pub(super) struct Wal {
+    dir: PathBuf,
+    file: File,
+    number: u64,
+    size: u64,
+    last_index: u64,
+    old: VecDeque<OldFile>,
+    vote: Option<pb::Vote>,
+    committed: Option<pb::LogId>,
+    purged: Option<pb::LogId>,
+    pending_committed: Option<pb::LogId>,
+}
+
+impl Wal {
+    /// Opens the log of a folder, or begins one.
+    pub(super) fn open(dir: &Path) -> Result<(Self, Contents)> {
+        std::fs::create_dir_all(dir)?;
+        let mut contents = Contents::default();
+        let mut numbers = file_numbers(dir)?;
+        // A file whose beginning never reached the disk holds nothing yet.
+        if let Some(last) = numbers.last().copied()
+            && !has_head(&path_of(dir, last))?
+        {
+            std::fs::remove_file(path_of(dir, last))?;
+            numbers.pop();
+        }
+        if let Some(gap) = numbers.windows(2).find(|pair| pair[0] + 1 != pair[1]) {
+            return Err(Error::data(&path_of(dir, gap[0] + 1), "log file is missing"));
+        }
+        let mut old = VecDeque::new();
+        for (i, number) in numbers.iter().enumerate() {
+            let path = path_of(dir, *number);
+            read_file(&path, *number, i + 1 == numbers.len(), &mut contents)?;
+            old.push_back(OldFile { path, last_index: contents.last().map_or(0, |id| id.index) });
+        }
+        let committed = contents.committed.as_ref().map(log_id_to_proto);
+        let (vote, purged) = (contents.vote.as_ref().map(vote_to_proto), contents.purged.as_ref().map(log_id_to_proto));
+        let last_index = contents.last().map_or(0, |id| id.index);
+        let wal = match numbers.last() {
+            Some(number) => {
+                old.pop_back();
+                let mut file = OpenOptions::new().read(true).write(true).open(path_of(dir, *number))?;
+                let size = file.seek(SeekFrom::End(0))?;
+                Self { dir: dir.into(), file, number: *number, size, last_index, old, vote, committed, purged, pending_committed: None }
+            }
+            None => {
+                let (file, size) = create_file(dir, 1, &pb::LogFrame::default())?;
+                Self { dir: dir.into(), file, number: 1, size, last_index, old, vote, committed, purged, pending_committed: None }
+            }
+        };
+        Ok((wal, contents))
+    }
+
+    /// Appends a frame and makes it durable.
+    pub(super) fn write(&mut self, frame: &mut pb::LogFrame) -> Result<()> {
+        frame.committed = frame.committed.or(self.pending_committed.take());
+        if self.size >= FILE_SIZE {
+            self.next_file()?;
+        }
+        let bytes = encode_frame(frame)?;
+        self.file.write_all(&bytes)?;
+        self.file.sync_data()?;
+        self.size += bytes.len() as u64;
+        if let Some(last) = frame.entries.last().and_then(|e| e.log_id.as_ref()) {
+            self.last_index = last.index;
+        }
+        self.vote = frame.vote.or(self.vote);
+        self.committed = frame.committed.or(self.committed);
+        if frame.purged.is_some() {
+            self.purged = frame.purged;
+            self.drop_old()?;
+        }
+        Ok(())
+    }
+
+    /// Remembers how far commits got, to be written with the next frame.
+    pub(super) fn note_committed(&mut self, committed: Option<pb::LogId>) {
+        self.pending_committed = committed.or(self.pending_committed);
+    }
+
+    fn next_file(&mut self) -> Result<()> {
+        let state = pb::LogFrame { vote: self.vote, committed: self.committed, purged: self.purged, ..Default::default() };
+        let (file, size) = create_file(&self.dir, self.number + 1, &state)?;
+        self.old.push_back(OldFile { path: path_of(&self.dir, self.number), last_index: self.last_index });
+        (self.file, self.size, self.number) = (file, size, self.number + 1);
+        Ok(())
+    }
+
+    /// Removes files whose entries are all purged, oldest first.
+    fn drop_old(&mut self) -> Result<()> {
+        let purged = self.purged.as_ref().map_or(0, |id| id.index);
+        while self.old.front().is_some_and(|old| old.last_index <= purged) {
+            if let Some(old) = self.old.pop_front() {
+                std::fs::remove_file(old.path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn path_of(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:016x}.wal"))
+}
+
+fn file_numbers(dir: &Path) -> Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let name = entry?.file_name();
+        if let Some(number) = name.to_str().and_then(|n| n.strip_suffix(".wal")) {
+            numbers.push(
+                u64::from_str_radix(number, 16).map_err(|_| Error::data(&dir.join(&name), "not a log file's name"))?,
+            );
+        }
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+fn file_head(number: u64) -> Vec<u8> {
+    let mut head = Vec::with_capacity(FILE_HEAD);
+    head.extend_from_slice(FILE_MAGIC);
+    head.extend_from_slice(&FORMAT.to_be_bytes());
+    head.extend_from_slice(&number.to_be_bytes());
+    head.extend_from_slice(&crc32fast::hash(&head).to_be_bytes());
+    head
+}
+
+fn create_file(dir: &Path, number: u64, state: &pb::LogFrame) -> Result<(File, u64)> {
+    let path = path_of(dir, number);
+    let mut file = OpenOptions::new().create(true).truncate(true).read(true).write(true).open(path)?;
+    let mut bytes = file_head(number);
+    bytes.extend_from_slice(&encode_frame(state)?);
+    file.write_all(&bytes)?;
+    file.sync_all()?;
+    File::open(dir)?.sync_all()?;
+    Ok((file, bytes.len() as u64))
+}
+
+/// Whether a file is begun: its head and its first frame are there.
+fn has_head(path: &Path) -> Result<bool> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take((FILE_HEAD + FRAME_HEAD) as u64 + 4096).read_to_end(&mut bytes)?;
+    Ok(bytes.len() >= FILE_HEAD && decode_frame(&bytes[FILE_HEAD..]).is_some())
+}
+
+fn encode_frame(frame: &pb::LogFrame) -> Result<Vec<u8>> {
+    let length = frame.encoded_len();
+    let mut bytes = Vec::with_capacity(FRAME_HEAD + length);
+    bytes.extend_from_slice(&[0; FRAME_HEAD]);
+    frame.encode(&mut bytes).map_err(|e| Error::Io(e.to_string()))?;
+    let length = u32::try_from(length).map_err(|_| Error::RequestTooLarge)?;
+    let crc = crc32fast::hash(&bytes[FRAME_HEAD..]);
+    bytes[..4].copy_from_slice(&FRAME_MAGIC.to_be_bytes());
+    bytes[4..8].copy_from_slice(&length.to_be_bytes());
+    bytes[8..12].copy_from_slice(&crc.to_be_bytes());
+    let head_crc = crc32fast::hash(&bytes[..12]);
+    bytes[12..16].copy_from_slice(&head_crc.to_be_bytes());
+    Ok(bytes)
+}
+
+/// The frame that `bytes` begins with, if it is whole, and its length.
+fn decode_frame(bytes: &[u8]) -> Option<(pb::LogFrame, usize)> {
+    let number = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
+    if number(0)? != FRAME_MAGIC || number(12)? != crc32fast::hash(&bytes[..12]) {
+        return None;
+    }
+    let end = FRAME_HEAD + number(4)? as usize;
+    let payload = bytes.get(FRAME_HEAD..end)?;
+    if crc32fast::hash(payload) != number(8)? {
+        return None;
+    }
+    pb::LogFrame::decode(payload).ok().map(|frame| (frame, end))
+}
+
+/// Reads a file into `contents`. Of the last one a frame that was cut off is removed.
+fn read_file(path: &Path, number: u64, is_last: bool, contents: &mut Contents) -> Result<()> {
+    let bytes = std::fs::read(path)?;
+    if bytes.get(..FILE_HEAD) != Some(&file_head(number)[..]) {
+        return Err(Error::data(path, "not a log file of this format"));
+    }
+    let mut at = FILE_HEAD;
+    while at < bytes.len() {
+        let Some((frame, length)) = decode_frame(&bytes[at..]) else {
+            let sound_behind = (at + 1..bytes.len()).any(|i| decode_frame(&bytes[i..]).is_some());
+            if !is_last || sound_behind {
+                return Err(Error::data(path, format!("log is damaged at byte {at}")));
+            }
+            tracing::warn!(file = %path.display(), at, dropped = bytes.len() - at, "dropped a write that was cut off");
+            let file = OpenOptions::new().write(true).open(path)?;
+            file.set_len(at as u64)?;
+            file.sync_all()?;
+            break;
+        };
+        contents.apply(frame).map_err(|e| Error::data(path, format!("at byte {at}: {e}")))?;
+        at += length;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(index: u64) -> pb::Entry {
+        let leader = pb::Leader { term: 1, node_id: 1 };
+        pb::Entry { log_id: Some(pb::LogId { leader: Some(leader), index }), payload: None }
+    }
+
+    fn frame(indexes: impl IntoIterator<Item = u64>) -> pb::LogFrame {
+        pb::LogFrame { entries: indexes.into_iter().map(entry).collect(), ..Default::default() }
+    }
+
+    fn indexes(contents: &Contents) -> Vec<u64> {
+        contents.entries.iter().map(|e| e.log_id.index).collect()
+    }
+
+    #[test]
+    fn a_write_cut_off_at_any_byte_is_dropped_and_only_that() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut wal, _) = Wal::open(dir.path()).unwrap();
+        wal.write(&mut frame(1..=3)).unwrap();
+        let whole = wal.size;
+        wal.write(&mut frame(4..=5)).unwrap();
+        let bytes = std::fs::read(path_of(dir.path(), 1)).unwrap();
+        for cut in whole as usize..bytes.len() {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(path_of(dir.path(), 1), &bytes[..cut]).unwrap();
+            let (mut wal, contents) = Wal::open(dir.path()).unwrap();
+            assert_eq!(indexes(&contents), [1, 2, 3], "cut at {cut}");
+            wal.write(&mut frame([4])).unwrap();
+            assert_eq!(indexes(&Wal::open(dir.path()).unwrap().1), [1, 2, 3, 4]);
+        }
+    }
+
+    #[test]
+    fn a_file_cut_off_while_it_began_is_begun_again() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(Wal::open(dir.path()).unwrap());
+        let bytes = std::fs::read(path_of(dir.path(), 1)).unwrap();
+        for cut in 0..bytes.len() {
+            std::fs::write(path_of(dir.path(), 1), &bytes[..cut]).unwrap();
+            let (mut wal, contents) = Wal::open(dir.path()).unwrap();
+            assert!(contents.entries.is_empty());
+            wal.write(&mut frame([1])).unwrap();
+            assert_eq!(indexes(&Wal::open(dir.path()).unwrap().1), [1]);
+        }
+    }
+
+    #[test]
+    fn damage_before_sound_writes_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut wal, _) = Wal::open(dir.path()).unwrap();
+        wal.write(&mut frame([1])).unwrap();
+        let at = wal.size as usize;
+        wal.write(&mut frame([2])).unwrap();
+        wal.write(&mut frame([3])).unwrap();
+        let path = path_of(dir.path(), 1);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[at + FRAME_HEAD] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        let error = Wal::open(dir.path()).err().unwrap();
+        assert!(error.to_string().contains("damaged"), "{error}");
+    }
+
+    #[test]
+    fn truncation_and_purge_survive_and_old_files_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut wal, _) = Wal::open(dir.path()).unwrap();
+        wal.write(&mut frame(1..=5)).unwrap();
+        let truncate = entry(4).log_id;
+        wal.write(&mut pb::LogFrame { truncate, entries: vec![entry(4)], ..Default::default() }).unwrap();
+        wal.size = FILE_SIZE;
+        let vote = Some(pb::Vote { leader: Some(pb::Leader { term: 3, node_id: 7 }), committed: true });
+        wal.write(&mut pb::LogFrame { vote, ..frame([5]) }).unwrap();
+        assert_eq!(file_numbers(dir.path()).unwrap(), [1, 2]);
+        wal.write(&mut pb::LogFrame { purged: entry(4).log_id, ..Default::default() }).unwrap();
+        assert_eq!(file_numbers(dir.path()).unwrap(), [2]);
+        let (_, contents) = Wal::open(dir.path()).unwrap();
+        assert_eq!(indexes(&contents), [5]);
+        assert_eq!(contents.purged.map(|id| id.index), Some(4));
+        assert_eq!(contents.vote, Some(Vote { leader_id: openraft::LeaderId::new(3, 7), committed: true }));
+    }
+}
