@@ -1,48 +1,60 @@
 //! What is built on top of objects, given to the engine.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use trireme_service::tasks::Tasks;
 
 use crate::config::Config;
 use crate::pipeline::engine::Parts;
-use crate::pipeline::{Answer, Context, Documents, Engine, Handler, Objects, Reader, Request};
+use crate::pipeline::{Documents, Engine, Objects, Reader};
 use crate::rest::Connect;
-use crate::{admission, auth, discovery};
-use async_trait::async_trait;
-use trireme_machinery::status::Status;
+use crate::subresources::{self, Subresources};
+use crate::{admission, auth, discovery, duties};
 
 /// Equips the engine and starts the duties. Answers what opens streams to Pods.
 pub fn equip(engine: &Engine, config: &Arc<Config>, tasks: &Tasks) -> anyhow::Result<Option<Arc<dyn Connect>>> {
-    let _ = tasks;
+    let registry = &engine.kinds;
     let objects: Arc<dyn Objects> = Arc::new(engine.clone());
     let reader: Arc<dyn Reader> = Arc::new(engine.reader.clone());
-    let auth::Parts { authenticator, authorizer } = auth::build(config, &reader, &engine.kinds)?;
-    let admission = admission::Chain::new(&objects, &authorizer, &engine.kinds, &config.disable_admission_plugins)?;
-    let discovery = discovery::Discovery::new(&engine.kinds, &config.rest_address().to_string());
-    let documents: Vec<Arc<dyn Documents>> = vec![Arc::new(discovery)];
+    let judges = auth::build(config, &reader, registry)?;
+    let chain = admission::Chain::new(&objects, &judges.authorizer, registry, &config.disable_admission_plugins)?;
+    let advertise = config.advertise_address.unwrap_or(if config.bind_address.is_unspecified() {
+        IpAddr::from([127, 0, 0, 1])
+    } else {
+        config.bind_address
+    });
+    let address = format!("{}:{}", advertise, config.secure_port);
+    let documents: Vec<Arc<dyn Documents>> = vec![
+        Arc::new(discovery::Discovery::new(registry, &address)),
+        Arc::new(subresources::OpenId::new(config, &address)),
+    ];
+    let handler = Subresources::new(
+        subresources::Parts {
+            objects: objects.clone(),
+            registry: registry.clone(),
+            auth: judges.clone(),
+            chain: chain.clone(),
+        },
+        config,
+    )?;
+    let allocator = duties::allocator(objects.clone(), registry, config)?;
+    let companions = duties::companions(&allocator).into_iter();
     engine.equip(Parts {
-        authenticator,
-        authorizer,
-        admission,
-        companions: Default::default(),
-        handler: Arc::new(Nothing),
+        authenticator: judges.authenticator,
+        authorizer: judges.authorizer,
+        admission: chain,
+        companions: companions.map(|((group, plural), hooks)| ((group.to_owned(), plural.to_owned()), hooks)).collect(),
+        handler: Arc::new(handler.clone()),
         documents,
     });
-    Ok(None)
-}
-
-struct Nothing;
-
-#[async_trait]
-impl Handler for Nothing {
-    async fn handle(&self, _: &Context, _: &Request) -> Option<Result<Answer, Status>> {
-        None
-    }
-}
-
-impl Documents for discovery::Discovery {
-    fn handle(&self, request: &Request) -> Option<Answer> {
-        Self::handle(self, request)
-    }
+    let around = duties::Surroundings {
+        objects,
+        registry: registry.clone(),
+        config: config.clone(),
+        advertise,
+        port: config.secure_port,
+    };
+    duties::start(&around, &allocator, tasks, &engine.health)?;
+    Ok(Some(Arc::new(handler)))
 }

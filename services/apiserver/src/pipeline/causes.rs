@@ -66,7 +66,7 @@ fn may_infer(user: &UserInfo) -> bool {
 }
 
 /// Identities that carry a trace on, because they react to objects.
-pub fn is_component(user: &UserInfo) -> bool {
+pub(super) fn is_component(user: &UserInfo) -> bool {
     let in_kube_system = user.service_account().is_some_and(|(namespace, _)| namespace == "kube-system");
     let known = matches!(
         user.name.as_str(),

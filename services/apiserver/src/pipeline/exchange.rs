@@ -43,6 +43,8 @@ pub struct Request {
     pub traceparent: Option<TraceParent>,
     /// kubectl's `Kubectl-Session`.
     pub session: Option<String>,
+    /// Its `If-None-Match`.
+    pub if_none_match: Option<String>,
     /// The claim it writes under.
     pub fence: Option<Fence>,
 }

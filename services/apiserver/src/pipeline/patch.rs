@@ -72,28 +72,8 @@ impl<'a> Patch<'a> {
         patched.map_err(|error| patch::status(&error))
     }
 
-    /// The refusal of what a patch makes.
-    fn refused(&self, patched: &Value, why: &str) -> Status {
-        let shown = match self.form {
-            Form::Strategic => go_value(&self.body),
-            Form::Json(_) | Form::Merge => patched.to_string(),
-        };
-        let error = field::invalid(&Path::new("patch"), &shown, why);
-        Status::invalid(&GroupVersionKind::default(), "", vec![error])
-    }
-}
-
-/// The patch of a request, applied to `old` (an object of `kind` that is stored nowhere, as a Scale).
-pub(crate) fn apply_patch(context: &Context, kind: &Kind, request: &Request, old: &Value) -> Result<Value, Status> {
-    let mut patch = Patch::read(context, kind, request)?;
-    patch.validation = super::options::WriteOptions::read(request, "PatchOptions")?.validation;
-    patch.applied(old)
-}
-
-#[async_trait]
-impl Change for Patch<'_> {
-    async fn apply(&mut self, old: Option<&Value>) -> Result<Value, Status> {
-        let Some(old) = old else { return Err(Status::bad_request("a patch needs an object")) };
+    /// The patched object, decoded and defaulted.
+    fn applied(&self, old: &Value) -> Result<Value, Status> {
         let patched = self.patched(old)?;
         if let (Some(kind), Some(api_version)) = (patched["kind"].as_str(), patched["apiVersion"].as_str()) {
             if kind != self.kind.kind || api_version != self.kind.api_version() {
@@ -121,6 +101,30 @@ impl Change for Patch<'_> {
         let mut value = decode::decode(self.context, self.kind, parsed, Validation::Ignore)?;
         self.kind.default(&mut value);
         Ok(value)
+    }
+
+    /// The refusal of what a patch makes.
+    fn refused(&self, patched: &Value, why: &str) -> Status {
+        let shown = match self.form {
+            Form::Strategic => go_value(&self.body),
+            Form::Json(_) | Form::Merge => patched.to_string(),
+        };
+        let error = field::invalid(&Path::new("patch"), &shown, why);
+        Status::invalid(&GroupVersionKind::default(), "", vec![error])
+    }
+}
+
+/// The patch of a request, applied to `old` (an object of `kind` that is stored nowhere, as a Scale).
+pub(crate) fn apply_patch(context: &Context, kind: &Kind, request: &Request, old: &Value) -> Result<Value, Status> {
+    let mut patch = Patch::read(context, kind, request)?;
+    patch.validation = super::options::WriteOptions::read(request, "PatchOptions")?.validation;
+    patch.applied(old)
+}
+
+#[async_trait]
+impl Change for Patch<'_> {
+    async fn apply(&mut self, old: Option<&Value>) -> Result<Value, Status> {
+        self.applied(old.ok_or_else(|| Status::bad_request("a patch needs an object"))?)
     }
 }
 

@@ -7,7 +7,7 @@ use tracing::Instrument as _;
 use trireme_kinds::Kind;
 use trireme_machinery::gvk::GroupResource;
 use trireme_machinery::status::{self, Details, Reason, Status};
-use trireme_machinery::{meta, time};
+use trireme_machinery::meta;
 use trireme_proto::mvccpb::KeyValue;
 use trireme_proto::resources::v1::Fence;
 use trireme_telemetry::{Cause, SpanExt as _};
@@ -152,11 +152,6 @@ pub(crate) fn fill_system_fields(object: &mut Value, context: &Context) {
     if meta::creation_timestamp(object).is_none() {
         meta::set_creation_timestamp(object, context.now);
     }
-}
-
-/// The API server's time as it is written into objects.
-pub(crate) fn now(context: &Context) -> Value {
-    Value::String(time::format(context.now))
 }
 
 fn object_name<'a>(write: &'a Write<'_>) -> &'a str {

@@ -33,6 +33,7 @@ pub(super) fn read_head(http: &HttpRequest) -> Request {
         user_agent: text(headers, header::USER_AGENT.as_str()),
         source: peer.and_then(|peer| peer.address).map(|address| address.ip()),
         audit_id: headers.get("audit-id").and_then(|value| value.to_str().ok()).map(str::to_owned),
+        if_none_match: headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).map(str::to_owned),
         traceparent: trireme_telemetry::http::extract_actix(headers),
         session: headers.get("kubectl-session").and_then(|value| value.to_str().ok()).map(str::to_owned),
         ..Request::default()
