@@ -22,7 +22,7 @@ pub use groups::{GROUPS, preferred};
 pub use paths::{HEALTH_CHECKS, all as paths, checks};
 pub use version::version;
 
-use crate::pipeline::{Answer, Body, RawAnswer, Request};
+use crate::pipeline::{Answer, Body, Documents, RawAnswer, Request};
 
 /// All discovery documents of a set of kinds.
 pub struct Discovery {
@@ -77,9 +77,7 @@ impl Discovery {
         }
     }
 
-    /// Answers a GET of a discovery path; None if the path is not one.
-    #[must_use]
-    pub fn handle(&self, request: &Request) -> Option<Answer> {
+    fn answer(&self, request: &Request) -> Option<Answer> {
         let path = match request.info.path.as_str() {
             "/" => "/",
             path => path.trim_end_matches('/'),
@@ -90,12 +88,18 @@ impl Discovery {
             "/apis" => Some(&self.apis),
             _ => None,
         };
-        let none_match = request.params("If-None-Match").next();
+        let none_match = request.if_none_match.as_deref();
         match aggregated {
             Some(list) if wants_aggregated(&request.accept) => Some(answer(list, AGGREGATED, none_match, true)),
             Some(_) => Some(answer(document, "application/json", none_match, true)),
             None => Some(answer(document, "application/json", none_match, false)),
         }
+    }
+}
+
+impl Documents for Discovery {
+    fn handle(&self, request: &Request) -> Option<Answer> {
+        self.answer(request)
     }
 }
 

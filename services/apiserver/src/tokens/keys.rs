@@ -9,7 +9,7 @@ use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, RSA_PKCS1_2048_8192_SHA256,
     RSA_PKCS1_SHA256, RsaKeyPair, UnparsedPublicKey,
 };
-use rustls_pki_types::pem::{self, SectionKind};
+use rustls_pki_types::pem::{PemObject as _, SectionKind};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, SubjectPublicKeyInfo};
@@ -173,13 +173,8 @@ impl VerifyingKey {
     }
 }
 
-fn sections(mut text: &[u8]) -> Result<Vec<(SectionKind, Vec<u8>)>, String> {
-    let mut found = Vec::new();
-    while let Some((section, rest)) = pem::from_slice(text).map_err(|e| format!("PEM: {e:?}"))? {
-        found.push(section);
-        text = rest;
-    }
-    Ok(found)
+fn sections(text: &[u8]) -> Result<Vec<(SectionKind, Vec<u8>)>, String> {
+    <(SectionKind, Vec<u8>)>::pem_slice_iter(text).collect::<Result<_, _>>().map_err(|e| format!("PEM: {e:?}"))
 }
 
 /// The key pair of a section; `None` if the section holds no private key.

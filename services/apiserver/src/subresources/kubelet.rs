@@ -1,0 +1,169 @@
+//! How a node's kubelet is reached: HTTPS with our client certificate, at the address its Node names.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use trireme_kinds::{Kind, Registry};
+use trireme_machinery::status::Status;
+use trireme_service::tls::{self, Authorities, Identity};
+
+use crate::auth::user::quoted;
+use crate::config::Config;
+use crate::error::Error;
+use crate::pipeline::Objects;
+
+/// The port of a kubelet that names none.
+const DEFAULT_PORT: u16 = 10250;
+
+/// A request's body towards a kubelet.
+pub type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+
+/// An empty body.
+#[must_use]
+pub fn empty() -> Body {
+    full(Bytes::new())
+}
+
+/// A body that is there as a whole.
+#[must_use]
+pub fn full(bytes: Bytes) -> Body {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// Connects to kubelets.
+pub struct Kubelets {
+    objects: Arc<dyn Objects>,
+    nodes: Arc<Kind>,
+    tls: Arc<ClientConfig>,
+    /// For who asked to skip verification.
+    unverified: Arc<ClientConfig>,
+    address_types: Vec<String>,
+    patience: Duration,
+}
+
+/// Where something is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Location {
+    /// Host name or address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// Whether it speaks TLS.
+    pub tls: bool,
+}
+
+impl Kubelets {
+    /// From the flags. Without a CA kubelets are not verified, as upstream has it.
+    pub fn new(objects: Arc<dyn Objects>, registry: &Registry, config: &Config) -> Result<Self, Error> {
+        let wrong = |why: tls_error::Any| Error::Flag(format!("TLS towards kubelets: {why}"));
+        let identity = match (&config.kubelet_client_certificate, &config.kubelet_client_key) {
+            (Some(certificate), Some(key)) => Some(Identity::from_files(certificate, key).map_err(wrong)?),
+            _ => None,
+        };
+        let unverified = tls::insecure_client_config(identity.as_ref(), &["http/1.1"]).map_err(wrong)?;
+        let tls = match &config.kubelet_certificate_authority {
+            Some(path) => {
+                let authorities = Authorities::from_file(path).map_err(wrong)?;
+                tls::client_config(&authorities, identity.as_ref(), &["http/1.1"]).map_err(wrong)?
+            }
+            None => unverified.clone(),
+        };
+        let nodes = registry.by_resource("", "v1", "nodes").ok_or_else(|| Error::Flag("the kind of nodes is missing".into()))?;
+        Ok(Self {
+            objects,
+            nodes,
+            tls,
+            unverified,
+            address_types: config.kubelet_preferred_address_types.clone(),
+            patience: config.kubelet_timeout,
+        })
+    }
+
+    /// Where a node's kubelet listens.
+    pub async fn locate(&self, node: &str) -> Result<Location, Status> {
+        let stored = self.objects.get(&self.nodes, "", node).await?;
+        let value = stored.value();
+        let addresses = value["status"]["addresses"].as_array().cloned().unwrap_or_default();
+        let by_type = |wanted: &String| addresses.iter().find(|address| address["type"] == wanted.as_str());
+        let address = self.address_types.iter().find_map(by_type).and_then(|address| address["address"].as_str());
+        let Some(host) = address else {
+            let types = self.address_types.join(" ");
+            return Err(Status::internal(format!("no preferred addresses found; known addresses: {}; preferred: [{types}]", Value::Array(addresses))));
+        };
+        let port = value.pointer("/status/daemonEndpoints/kubeletEndpoint/Port").and_then(Value::as_u64);
+        let port = port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0).unwrap_or(DEFAULT_PORT);
+        Ok(Location { host: host.to_owned(), port, tls: true })
+    }
+
+    /// Sends one request on a connection of its own, which is closed with the answer's body (or lives on in an upgrade).
+    pub async fn send(
+        &self,
+        location: &Location,
+        method: Method,
+        path_and_query: &str,
+        headers: HeaderMap,
+        body: Body,
+        verify: bool,
+    ) -> Result<Response<Incoming>, Status> {
+        let Location { host, port, .. } = location;
+        let failed = |what: &str, why: &dyn std::fmt::Display| {
+            Status::internal(format!("error dialing backend: {what} {host}:{port}: {why}"))
+        };
+        let dial = TcpStream::connect((host.as_str(), *port));
+        let stream = match timeout(self.patience, dial).await {
+            Ok(connected) => connected.map_err(|why| failed("dial tcp", &why))?,
+            Err(_) => return Err(failed("dial tcp", &"i/o timeout")),
+        };
+        let _ = stream.set_nodelay(true);
+        let uri: Uri = path_and_query.parse().map_err(|why| Status::bad_request(format!("invalid path {}: {why}", quoted(path_and_query))))?;
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        let authority = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let authority = authority.parse().map_err(|why| failed("host", &why))?;
+        request.headers_mut().insert(http::header::HOST, authority);
+        if !location.tls {
+            return exchange(TokioIo::new(stream), request).await.map_err(|why| failed("http", &why));
+        }
+        let name = ServerName::try_from(host.clone()).map_err(|why| failed("tls", &why))?;
+        let config = if verify { &self.tls } else { &self.unverified };
+        let handshake = TlsConnector::from(config.clone()).connect(name, stream);
+        let stream = match timeout(self.patience, handshake).await {
+            Ok(done) => done.map_err(|why| failed("tls", &why))?,
+            Err(_) => return Err(failed("tls", &"i/o timeout")),
+        };
+        exchange(TokioIo::new(stream), request).await.map_err(|why| failed("http", &why))
+    }
+}
+
+/// The harness' error, by the name that it has there.
+mod tls_error {
+    pub(super) use trireme_service::Error as Any;
+}
+
+async fn exchange<S>(stream: S, request: Request<Body>) -> Result<Response<Incoming>, hyper::Error>
+where
+    S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+{
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await?;
+    // The connection's task ends with the exchange: when the answer's body is read to its end, or dropped.
+    tokio::spawn(async move {
+        if let Err(error) = connection.with_upgrades().await {
+            tracing::debug!(%error, "a connection to a kubelet broke");
+        }
+    });
+    sender.send_request(request).await
+}

@@ -1,0 +1,140 @@
+//! `nodes/proxy`, `pods/proxy`, `services/proxy`: a request goes on to what the object stands for.
+
+use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _};
+use http::{HeaderMap, HeaderValue, Method};
+use http_body_util::BodyStream;
+use serde_json::Value;
+use trireme_machinery::gvk::GroupResource;
+use trireme_machinery::status::Status;
+
+use super::Subresources;
+use super::kubelet::{Location, full};
+use crate::auth::user::quoted;
+use crate::pipeline::{Answer, Body, Context, RawAnswer, Request};
+
+/// Headers that end at each hop.
+const HOP_BY_HOP: [&str; 8] =
+    ["connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"];
+
+impl Subresources {
+    pub(super) async fn proxy(&self, _context: &Context, request: &Request) -> Result<Answer, Status> {
+        let info = &request.info;
+        let location = self.backend(request).await?;
+        let method = match info.verb.as_str() {
+            "create" => Method::POST,
+            "update" => Method::PUT,
+            "patch" => Method::PATCH,
+            "delete" | "deletecollection" => Method::DELETE,
+            _ => Method::GET,
+        };
+        let rest = info.parts.get(3..).unwrap_or_default().join("/");
+        let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&request.query).finish();
+        let path = if query.is_empty() { format!("/{rest}") } else { format!("/{rest}?{query}") };
+        let mut headers = HeaderMap::new();
+        for (name, text) in [(http::header::CONTENT_TYPE, &request.content_type), (http::header::ACCEPT, &request.accept)] {
+            if let Ok(value) = HeaderValue::from_str(text)
+                && !text.is_empty()
+            {
+                headers.insert(name, value);
+            }
+        }
+        let answer = self.inner.kubelets.send(&location, method, &path, headers, full(request.body.clone()), true).await?;
+        let (parts, body) = answer.into_parts();
+        let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
+        let content_type = parts.headers.get(http::header::CONTENT_TYPE).map(text).unwrap_or_default();
+        let skipped = |name: &str| HOP_BY_HOP.contains(&name) || name == "content-type" || name == "content-length";
+        let headers = parts.headers.iter().filter(|(name, _)| !skipped(name.as_str()));
+        let headers = headers.map(|(name, value)| (name.to_string(), text(value))).collect();
+        let stream = BodyStream::new(body)
+            .try_filter_map(|frame| async { Ok::<Option<Bytes>, hyper::Error>(frame.into_data().ok()) })
+            .map(|chunk| chunk.map_err(std::io::Error::other));
+        Ok(Answer::Raw(RawAnswer { code: parts.status.as_u16(), content_type, headers, body: Body::Stream(Box::pin(stream)) }))
+    }
+
+    async fn backend(&self, request: &Request) -> Result<Location, Status> {
+        let info = &request.info;
+        let (scheme, name, port) = split(&info.name);
+        match info.resource.as_str() {
+            "nodes" => {
+                let mut location = self.inner.kubelets.locate(name).await?;
+                if let Some(port) = port {
+                    location.port = port.parse().map_err(|_| Status::bad_request(format!("invalid node request {}", quoted(&info.name))))?;
+                    location.tls = scheme == "https";
+                }
+                Ok(location)
+            }
+            "pods" => {
+                let pod = self.inner.objects.get(&self.inner.pods, &info.namespace, name).await?.value();
+                let host = pod["status"]["podIP"].as_str().unwrap_or_default();
+                if host.is_empty() {
+                    return Err(Status::bad_request("address not allowed"));
+                }
+                let first = pod.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten();
+                let first = first.flat_map(|container| container["ports"].as_array().into_iter().flatten()).next();
+                let port = match port {
+                    Some(port) => port.parse().ok(),
+                    None => first.and_then(|port| port["containerPort"].as_u64()).and_then(|port| u16::try_from(port).ok()),
+                };
+                let port = port.unwrap_or(if scheme == "https" { 443 } else { 80 });
+                Ok(Location { host: host.to_owned(), port, tls: scheme == "https" })
+            }
+            _ => self.service(&info.namespace, scheme, name, port).await,
+        }
+    }
+
+    async fn service(&self, namespace: &str, scheme: &str, name: &str, port: Option<&str>) -> Result<Location, Status> {
+        let missing = || Status::unknown_resource();
+        let services = self.inner.registry.by_resource("", "v1", "services").ok_or_else(missing)?;
+        let slices = self.inner.registry.by_resource("discovery.k8s.io", "v1", "endpointslices").ok_or_else(missing)?;
+        let service = self.inner.objects.get(&services, namespace, name).await?.value();
+        let wanted = port.unwrap_or_default();
+        let ports = service["spec"]["ports"].as_array().cloned().unwrap_or_default();
+        let asked = |port: &&Value| wanted.is_empty() || port["name"] == wanted || port["port"].to_string() == wanted;
+        let Some(found) = ports.iter().find(asked) else {
+            return Err(Status::service_unavailable(format!("no service port {} found for service {}", quoted(wanted), quoted(name))));
+        };
+        let port_name = found["name"].as_str().unwrap_or_default();
+        for slice in self.inner.objects.reader().list(&slices, Some(namespace)) {
+            if slice.label("kubernetes.io/service-name") != Some(name) {
+                continue;
+            }
+            let slice = slice.value();
+            let ports = slice["ports"].as_array().into_iter().flatten();
+            let port = ports.into_iter().find(|port| port["name"].as_str().unwrap_or_default() == port_name);
+            let Some(port) = port.and_then(|port| port["port"].as_u64()).and_then(|port| u16::try_from(port).ok()) else { continue };
+            let endpoints = slice["endpoints"].as_array().into_iter().flatten();
+            let ready = endpoints.into_iter().find(|endpoint| endpoint["conditions"]["ready"] != false);
+            if let Some(host) = ready.and_then(|endpoint| endpoint["addresses"][0].as_str()) {
+                return Ok(Location { host: host.to_owned(), port, tls: scheme == "https" });
+            }
+        }
+        let resource = GroupResource::new("", "services");
+        tracing::debug!(%resource, namespace, name, "nothing is ready behind the Service");
+        Err(Status::service_unavailable(format!("no endpoints available for service {}", quoted(name))))
+    }
+}
+
+/// `name`, `name:port` or `scheme:name:port`.
+fn split(id: &str) -> (&str, &str, Option<&str>) {
+    let parts: Vec<&str> = id.split(':').collect();
+    let given = |port: &'_ str| !port.is_empty();
+    match parts.as_slice() {
+        [name, port] => ("http", name, Some(*port).filter(|port| given(port))),
+        [scheme, name, port] => (if scheme.is_empty() { "http" } else { scheme }, name, Some(*port).filter(|port| given(port))),
+        _ => ("http", id, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_may_carry_scheme_and_port() {
+        assert_eq!(split("web"), ("http", "web", None));
+        assert_eq!(split("web:80"), ("http", "web", Some("80")));
+        assert_eq!(split("https:web:tls"), ("https", "web", Some("tls")));
+        assert_eq!(split("https:web:"), ("https", "web", None));
+    }
+}
