@@ -1,12 +1,14 @@
 //! The verbs on the objects of one resource.
 
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::backoff::Backoff;
 use crate::client::Client;
 use crate::error::Error;
 use crate::object::{ApiResource, DynObject, Object};
@@ -123,6 +125,28 @@ impl<K: Object> Api<K> {
         request.options = options(params)?;
         request.body = self.encode(object)?;
         self.send(request).await
+    }
+
+    /// Creates an object whose name was chosen by this worker and is used by nobody else, and repeats the same request
+    /// until the outcome is known, so that a lost answer does not make two of it.
+    ///
+    /// # Errors
+    /// The call was refused.
+    pub async fn create_certainly(&self, object: &K) -> Result<K, Error> {
+        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
+        let mut unknown = false;
+        loop {
+            match self.create(&PostParams::default(), object).await {
+                Err(error) if unknown && error.is_already_exists() => {
+                    return self.get(object.meta().name.as_deref().unwrap_or_default()).await;
+                }
+                Err(error) if error.is_outcome_unknown() => {
+                    unknown = true;
+                    tokio::time::sleep(backoff.wait()).await;
+                }
+                known => return known,
+            }
+        }
     }
 
     /// Replaces an object; with a resourceVersion in it, only if it did not change since.

@@ -1,7 +1,9 @@
 //! The tasks a component's client parts run in, and their end.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 
+use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -25,7 +27,7 @@ impl Tasks {
         F: Future<Output = ()> + Send + 'static,
     {
         let token = self.token.clone();
-        self.tracker.spawn(async move {
+        self.spawn_to_end(name, async move {
             if token.run_until_cancelled_owned(future).await.is_none() {
                 tracing::debug!(task = name, "ended by shutdown");
             }
@@ -37,9 +39,13 @@ impl Tasks {
     where
         F: Future<Output = ()> + Send + 'static,
     {
+        let token = self.token.clone();
         self.tracker.spawn(async move {
-            future.await;
-            tracing::debug!(task = name, "ended");
+            if AssertUnwindSafe(future).catch_unwind().await.is_err() {
+                // The message was printed by the panic hook. What others wait for will never come.
+                tracing::error!(task = name, "panicked, shutting down");
+                token.cancel();
+            }
         });
     }
 

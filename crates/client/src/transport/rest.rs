@@ -171,7 +171,10 @@ fn warnings(headers: &http::HeaderMap) -> Vec<String> {
         .get_all(header::WARNING)
         .iter()
         .filter_map(|value| value.to_str().ok())
-        .map(|value| value.split_once('"').map_or(value, |(_, rest)| rest.trim_end_matches('"')).replace("\\\"", "\""))
+        .map(|value| {
+            let text = value.split_once('"').map_or(value, |(_, rest)| rest.strip_suffix('"').unwrap_or(rest));
+            text.replace("\\\"", "\"")
+        })
         .collect()
 }
 
