@@ -11,12 +11,13 @@
 //! A type line is the name it is published under (without `io.k8s.api.`), what Go calls it, and flags (`atomic`). A field
 //! line is name, protobuf number, [presence](trireme_machinery::schema::Presence), type and what else is known. A type is
 //! `bool`, `int32`, …, `@name` for an object, `[]type` for a list, `{}type` for a map, `a|b` for one of two; `name=type`
-//! says what Go calls it where that does not follow from the type. A `~` in an enumeration is a space.
+//! says what Go calls it where that does not follow from the type. A `~` in an enumeration is a space. `in=Outer#2` tells that in Go and in protobuf
+//! the field lies in a member `Outer` with number 2, which JSON does not show.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
-use trireme_machinery::schema::{Field, ListKind, Object, PatchStrategy, Presence, Schema, SchemaBuilder, Shape, Type, TypeId};
+use trireme_machinery::schema::{Field, ListKind, Object, PatchStrategy, Presence, SchemaBuilder, Shape, Type, TypeId};
 
 use crate::Error;
 
@@ -24,7 +25,7 @@ use crate::Error;
 const PREFIX: &str = "io.k8s.api.";
 
 /// Reads the table.
-pub(crate) fn parse(text: &str) -> Result<Schema, Error> {
+pub(crate) fn parse(text: &str) -> Result<SchemaBuilder, Error> {
     let mut reader = Reader { builder: SchemaBuilder::default(), line: 0, scalars: HashMap::new() };
     let heads: Vec<(usize, &str)> =
         text.lines().enumerate().filter(|(_, l)| !l.is_empty() && !l.starts_with([' ', '#'])).collect();
@@ -48,10 +49,11 @@ pub(crate) fn parse(text: &str) -> Result<Schema, Error> {
         object.atomic = atomic;
         reader.builder.define(id, Shape::Object(object));
     }
-    Ok(reader.builder.build())
+    Ok(reader.builder)
 }
 
-fn full_name(name: &str) -> String {
+/// The name a type is published under.
+pub(crate) fn full_name(name: &str) -> String {
     if name.starts_with("io.") { name.to_owned() } else { format!("{PREFIX}{name}") }
 }
 
@@ -90,6 +92,7 @@ impl Reader {
             patch_merge_key: None,
             proto_number: number.parse().map_err(|_| self.error("not a number"))?,
             embedded: "".into(),
+            proto_embedded: Vec::new(),
         };
         let mut list = ListKind::Atomic;
         for word in words {
@@ -100,7 +103,11 @@ impl Reader {
                 ("map", keys) => list = ListKind::Map(keys.split(',').map(Into::into).collect()),
                 ("patch", strategy) => field.patch_strategy = PatchStrategy::parse(strategy),
                 ("key", key) => field.patch_merge_key = Some(key.into()),
-                ("in", embedded) => field.embedded = embedded.into(),
+                ("in", members) => {
+                    let members: Vec<(&str, &str)> = members.split('.').map(|m| m.split_once('#').unwrap_or((m, "0"))).collect();
+                    field.embedded = members.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(".").into();
+                    field.proto_embedded = members.iter().filter_map(|(_, number)| number.parse().ok()).collect();
+                }
                 ("enum", values) => field.enum_values = values.split(',').map(|v| v.replace('~', " ").into()).collect(),
                 ("default", json) => {
                     let value: Value = serde_json::from_str(json).map_err(|_| self.error("a default is JSON"))?;
@@ -128,7 +135,7 @@ impl Reader {
         };
         let (shape, named) = self.shape(body, list, atomic)?;
         let go = go.map_or(named, str::to_owned);
-        let id = self.builder.add(Type { name: "".into(), go: go.into(), shape });
+        let id = self.builder.add(Type { name: "".into(), go: go.into(), shape, defaults: None });
         self.scalars.insert(key, id);
         Ok(id)
     }

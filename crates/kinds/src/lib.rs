@@ -16,6 +16,7 @@ mod column;
 mod decode;
 mod definition;
 mod facts;
+mod defaults;
 mod hooks;
 mod kind;
 pub mod metadata;
@@ -61,5 +62,11 @@ pub enum Error {
         line: usize,
         /// What is wrong with it.
         problem: String,
+    },
+    /// Defaults are given for a type that the table has not.
+    #[error("no type {name} to give defaults to")]
+    UnknownType {
+        /// The type.
+        name: &'static str,
     },
 }

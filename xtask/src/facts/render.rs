@@ -80,7 +80,12 @@ impl Table {
             if member.embedded && name.is_empty() {
                 let Expr::Named(path, ty) = strip_pointer(&member.ty) else { bail!("{}: odd embedding", decl.name) };
                 let inner = packages.decl(path, ty)?;
-                let within = if embedded_in.is_empty() { member.name.clone() } else { format!("{embedded_in}.{}", member.name) };
+                // In protobuf it is a message of its own, unless it has no number: TypeMeta travels in the envelope.
+                let within = match number(member) {
+                    "0" => "-".to_owned(),
+                    number if embedded_in.is_empty() => format!("{}#{number}", member.name),
+                    number => format!("{embedded_in}.{}#{number}", member.name),
+                };
                 self.members(packages, &inner, &within, lines)?;
                 continue;
             }
@@ -110,7 +115,7 @@ impl Table {
             (false, Kind::Nilable) => "null",
             (false, _) => "always",
         };
-        let number = member.tags.get("protobuf").and_then(|p| p.split(',').nth(1)).unwrap_or("0");
+        let number = if embedded_in == "-" { "0" } else { number(member) };
         write!(lines, "\n {name} {number} {presence} {}", shaped.text)?;
 
         let markers = &member.markers;
@@ -155,7 +160,7 @@ impl Table {
         if !values.is_empty() {
             write!(lines, " enum={}", values.join(","))?;
         }
-        if !embedded_in.is_empty() && embedded_in != "TypeMeta" {
+        if !matches!(embedded_in, "" | "-") {
             write!(lines, " in={embedded_in}")?;
         }
         Ok(())
@@ -223,6 +228,11 @@ impl Table {
             _ => bail!("odd map key"),
         }
     }
+}
+
+/// The protobuf number of a member, `0` if it has none.
+fn number(member: &Member) -> &str {
+    member.tags.get("protobuf").and_then(|p| p.split(',').nth(1)).unwrap_or("0")
 }
 
 fn basic(name: &str) -> Result<&str> {

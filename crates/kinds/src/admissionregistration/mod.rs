@@ -1,11 +1,14 @@
 //! Group `admissionregistration.k8s.io`: one file a kind.
 
+mod defaults;
 mod mutating_admission_policy;
 mod mutating_admission_policy_binding;
 mod mutating_webhook_configuration;
 mod validating_admission_policy;
 mod validating_admission_policy_binding;
 mod validating_webhook_configuration;
+
+pub(crate) use defaults::DEFAULTS;
 
 use crate::definition::Definition;
 

@@ -1,6 +1,9 @@
 //! Group `apiextensions.k8s.io`: one file a kind.
 
 mod custom_resource_definition;
+mod defaults;
+
+pub(crate) use defaults::DEFAULTS;
 
 use crate::definition::Definition;
 

@@ -1,6 +1,9 @@
 //! Group `apiregistration.k8s.io`: one file a kind.
 
 mod api_service;
+mod defaults;
+
+pub(crate) use defaults::DEFAULTS;
 
 use crate::definition::Definition;
 

@@ -2,9 +2,12 @@
 
 mod controller_revision;
 mod daemon_set;
+mod defaults;
 mod deployment;
 mod replica_set;
 mod stateful_set;
+
+pub(crate) use defaults::DEFAULTS;
 
 use crate::definition::Definition;
 

@@ -1,7 +1,10 @@
 //! Group `authentication.k8s.io`: one file a kind.
 
+mod defaults;
 mod self_subject_review;
 mod token_review;
+
+pub(crate) use defaults::DEFAULTS;
 
 use crate::definition::Definition;
 

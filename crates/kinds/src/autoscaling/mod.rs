@@ -1,7 +1,10 @@
 //! Group `autoscaling`: one file a kind.
 
+mod defaults;
 mod horizontal_pod_autoscaler;
 mod horizontal_pod_autoscaler_v1;
+
+pub(crate) use defaults::DEFAULTS;
 
 use crate::definition::Definition;
 

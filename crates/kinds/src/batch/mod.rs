@@ -1,7 +1,10 @@
 //! Group `batch`: one file a kind.
 
 mod cron_job;
+mod defaults;
 mod job;
+
+pub(crate) use defaults::DEFAULTS;
 
 use crate::definition::Definition;
 

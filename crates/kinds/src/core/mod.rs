@@ -3,6 +3,7 @@
 mod binding;
 mod component_status;
 mod config_map;
+mod defaults;
 mod endpoints;
 mod event;
 mod limit_range;
@@ -17,6 +18,8 @@ mod resource_quota;
 mod secret;
 mod service;
 mod service_account;
+
+pub(crate) use defaults::DEFAULTS;
 
 use crate::definition::Definition;
 

@@ -1,6 +1,9 @@
 //! Group `discovery.k8s.io`: one file a kind.
 
+mod defaults;
 mod endpoint_slice;
+
+pub(crate) use defaults::DEFAULTS;
 
 use crate::definition::Definition;
 

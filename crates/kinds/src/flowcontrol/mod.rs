@@ -1,7 +1,10 @@
 //! Group `flowcontrol.apiserver.k8s.io`: one file a kind.
 
+mod defaults;
 mod flow_schema;
 mod priority_level_configuration;
+
+pub(crate) use defaults::DEFAULTS;
 
 use crate::definition::Definition;
 

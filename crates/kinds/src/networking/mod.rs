@@ -1,10 +1,13 @@
 //! Group `networking.k8s.io`: one file a kind.
 
+mod defaults;
 mod ingress;
 mod ingress_class;
 mod ip_address;
 mod network_policy;
 mod service_cidr;
+
+pub(crate) use defaults::DEFAULTS;
 
 use crate::definition::Definition;
 

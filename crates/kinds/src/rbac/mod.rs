@@ -2,8 +2,11 @@
 
 mod cluster_role;
 mod cluster_role_binding;
+mod defaults;
 mod role;
 mod role_binding;
+
+pub(crate) use defaults::DEFAULTS;
 
 use crate::definition::Definition;
 

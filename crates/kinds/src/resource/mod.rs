@@ -1,10 +1,13 @@
 //! Group `resource.k8s.io`: one file a kind.
 
+mod defaults;
 mod device_class;
 mod device_taint_rule;
 mod resource_claim;
 mod resource_claim_template;
 mod resource_slice;
+
+pub(crate) use defaults::DEFAULTS;
 
 use crate::definition::Definition;
 

@@ -1,6 +1,9 @@
 //! Group `scheduling.k8s.io`: one file a kind.
 
+mod defaults;
 mod priority_class;
+
+pub(crate) use defaults::DEFAULTS;
 
 use crate::definition::Definition;
 

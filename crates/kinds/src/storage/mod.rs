@@ -3,9 +3,12 @@
 mod csi_driver;
 mod csi_node;
 mod csi_storage_capacity;
+mod defaults;
 mod storage_class;
 mod volume_attachment;
 mod volume_attributes_class;
+
+pub(crate) use defaults::DEFAULTS;
 
 use crate::definition::Definition;
 

@@ -1,13 +1,16 @@
-//! Constant defaults.
+//! Defaults: constants, and what a type's own function sets.
 
 use serde_json::Value;
 
 use super::zero::{is_empty, zero};
 use super::{Presence, Schema, Shape, TypeId};
 
-/// Sets every constant default below `value` that is not set. An object that is absent stays absent, and so do the
-/// defaults within it.
+/// Sets every default below `value` that is not set: first what the type's own function sets, then its constants, then
+/// what lies below. An object that is absent stays absent, and so do the defaults within it.
 pub fn apply(schema: &Schema, ty: TypeId, value: &mut Value) {
+    if let (Some(defaults), Value::Object(map)) = (schema.get(ty).defaults, &mut *value) {
+        defaults(map);
+    }
     match (schema.shape(ty), value) {
         (Shape::Object(object), Value::Object(map)) => {
             for field in &object.fields {

@@ -11,4 +11,4 @@ pub mod instant;
 mod types;
 pub mod zero;
 
-pub use types::{Field, ListKind, Object, PatchStrategy, Presence, Schema, SchemaBuilder, Shape, Type, TypeId};
+pub use types::{DefaultFn, Field, ListKind, Object, PatchStrategy, Presence, Schema, SchemaBuilder, Shape, Type, TypeId};

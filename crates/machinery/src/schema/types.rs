@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Names a [`Type`] inside its [`Schema`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,7 +24,12 @@ pub struct Type {
     pub go: Box<str>,
     /// What values it has.
     pub shape: Shape,
+    /// Sets the defaults of a value of this type that are not constants; runs before those of what lies below it.
+    pub defaults: Option<DefaultFn>,
 }
+
+/// Sets defaults in an object or a map.
+pub type DefaultFn = fn(&mut Map<String, Value>);
 
 /// What the values of a type look like.
 #[derive(Debug, Clone)]
@@ -147,6 +152,8 @@ pub struct Field {
     /// Members of the Go structure that decoding errors name between the object and the field
     /// (`PersistentVolumeSource` in `spec.PersistentVolumeSource.nfs`), joined by dots; empty for most.
     pub embedded: Box<str>,
+    /// The protobuf numbers of these members: in protobuf they are messages around the field.
+    pub proto_embedded: Vec<u32>,
 }
 
 // === impl Schema ===
@@ -266,12 +273,24 @@ pub struct SchemaBuilder {
 impl SchemaBuilder {
     /// An id for a type that is defined later; until then it holds any value.
     pub fn reserve(&mut self, name: &str, go: &str) -> TypeId {
-        self.add(Type { name: name.into(), go: go.into(), shape: Shape::Any })
+        self.add(Type { name: name.into(), go: go.into(), shape: Shape::Any, defaults: None })
     }
 
     /// Says what a reserved type is.
     pub fn define(&mut self, id: TypeId, shape: Shape) {
         self.schema.types[id.0 as usize].shape = shape;
+    }
+
+    /// Gives defaults to the types that have this name, or, if they have none, that Go calls so.
+    pub fn set_defaults(&mut self, name: &str, defaults: DefaultFn) -> bool {
+        let mut found = false;
+        for ty in &mut self.schema.types {
+            if *ty.name == *name || (ty.name.is_empty() && *ty.go == *name) {
+                ty.defaults = Some(defaults);
+                found = true;
+            }
+        }
+        found
     }
 
     /// Adds a type.
