@@ -3,25 +3,31 @@
 //! An actix actor whose handler panics is gone, and its address with it. Here an actor is made by a factory and reached
 //! through an [`Address`] that stays: after a panic the actor is made again, at once the first time, later after ever
 //! longer pauses. The message whose handler panicked, and those that waited in the mailbox, are lost, and their senders
-//! are told so ([`ActorError::Restarted`]); all later ones reach the new actor. Mailboxes are bounded.
+//! are told so ([`ActorError::Restarted`]); all later ones reach the new actor.
+//!
+//! Mailboxes are bounded here too, by the number of messages that are not answered yet: actix's own bound grants every
+//! clone of an address one more place, and a sender that finds it full is never woken.
 //!
 //! Actors run on a few threads of their own, each with a tokio runtime, so one can be started from anywhere. An actor
 //! must not block its thread; it spawns what takes long.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix::dev::{MessageResponse, ToEnvelope};
 use actix::{Actor, Addr, Handler, MailboxError, Message};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::run::panic_message;
 use crate::tasks::Backoff;
+
+/// How long an actor may take to die of a panic.
+const DYING: Duration = Duration::from_secs(1);
 
 /// Why a message was not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,7 +49,7 @@ pub enum ActorError {
 /// Bounds of an actor.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How many messages wait at most.
+    /// How many messages may be unanswered.
     pub mailbox: usize,
     /// The longest pause before a restart.
     pub longest_pause: Duration,
@@ -59,11 +65,14 @@ impl Default for Limits {
 pub struct Address<A: Actor> {
     state: watch::Receiver<State<A>>,
     stop: CancellationToken,
+    room: Arc<Semaphore>,
+    host: &'static Host,
 }
 
 enum State<A: Actor> {
     Restarting,
-    Up(Addr<A>),
+    /// The actor made as the nth.
+    Up(u64, Addr<A>),
     Stopped,
 }
 
@@ -80,9 +89,10 @@ where
     let job: Job = Box::new(move || {
         tokio::task::spawn_local(supervise(name, factory, limits, sender, stopped));
     });
+    let host = host();
     // The hosts live as long as the process, so the job is always taken.
-    let _ = host().send(job);
-    Address { state, stop }
+    let _ = host.send(job);
+    Address { state, stop, room: Arc::new(Semaphore::new(limits.mailbox.clamp(1, Semaphore::MAX_PERMITS))), host }
 }
 
 impl<A> Address<A>
@@ -101,11 +111,11 @@ where
         A::Context: ToEnvelope<A, M>,
         <A as Handler<M>>::Result: MessageResponse<A, M>,
     {
-        let addr = self.up().await?;
+        let _place = self.room.acquire().await.map_err(|_| ActorError::Stopped)?;
+        let (made, addr) = self.up().await?;
         match addr.send(message).await {
             Ok(answer) => Ok(answer),
-            Err(MailboxError::Closed) => Err(self.why_closed()),
-            Err(MailboxError::Timeout) => Err(ActorError::Full),
+            Err(MailboxError::Closed | MailboxError::Timeout) => Err(self.why_closed(made).await),
         }
     }
 
@@ -120,15 +130,22 @@ where
         A: Handler<M>,
         A::Context: ToEnvelope<A, M>,
     {
+        let place = Arc::clone(&self.room).try_acquire_owned().map_err(|_| ActorError::Full)?;
         let addr = match &*self.state.borrow() {
-            State::Up(addr) => addr.clone(),
+            State::Up(_, addr) => addr.clone(),
             State::Restarting => return Err(ActorError::Restarting),
             State::Stopped => return Err(ActorError::Stopped),
         };
-        addr.try_send(message).map_err(|error| match error {
-            actix::dev::SendError::Full(_) => ActorError::Full,
-            actix::dev::SendError::Closed(_) => ActorError::Restarting,
-        })
+        // It is in the mailbox from here on; waiting for the answer is only for the place.
+        let answer = addr.send(message);
+        let job: Job = Box::new(move || {
+            tokio::task::spawn_local(async move {
+                let _ = answer.await;
+                drop(place);
+            });
+        });
+        let _ = self.host.send(job);
+        Ok(())
     }
 
     /// Stops the actor; its `stopping` and `stopped` run.
@@ -143,25 +160,30 @@ where
         let _ = state.wait_for(|state| matches!(state, State::Stopped)).await;
     }
 
-    async fn up(&self) -> Result<Addr<A>, ActorError> {
+    async fn up(&self) -> Result<(u64, Addr<A>), ActorError> {
         let mut state = self.state.clone();
         let state = state
             .wait_for(|state| match state {
-                State::Up(addr) => addr.connected(),
+                State::Up(_, addr) => addr.connected(),
                 State::Restarting => false,
                 State::Stopped => true,
             })
             .await
             .map_err(|_| ActorError::Stopped)?;
         match &*state {
-            State::Up(addr) => Ok(addr.clone()),
+            State::Up(made, addr) => Ok((*made, addr.clone())),
             _ => Err(ActorError::Stopped),
         }
     }
 
-    fn why_closed(&self) -> ActorError {
-        match *self.state.borrow() {
-            State::Stopped => ActorError::Stopped,
+    /// A message was lost by the actor made as the nth. A panicking handler drops its message a moment before the actor is
+    /// gone; a sender that knew then would send the next one to the dying actor. (One that lives has dropped an answer.)
+    async fn why_closed(&self, made: u64) -> ActorError {
+        let mut state = self.state.clone();
+        let gone = state.wait_for(|state| !matches!(state, State::Up(n, _) if *n == made));
+        match tokio::time::timeout(DYING, gone).await {
+            Ok(Ok(state)) if matches!(*state, State::Stopped) => ActorError::Stopped,
+            Ok(Err(_)) => ActorError::Stopped,
             _ => ActorError::Restarted,
         }
     }
@@ -174,14 +196,17 @@ where
     F: Fn() -> A,
 {
     let mut backoff = Backoff::new(limits.longest_pause);
+    let mut made = 0;
     loop {
+        made += 1;
         let begun = Instant::now();
         let fall = match std::panic::catch_unwind(AssertUnwindSafe(&factory)) {
             Ok(actor) => {
                 let mut context = actix::Context::new();
-                context.set_mailbox_capacity(limits.mailbox);
+                // No bound: ours is before it.
+                context.set_mailbox_capacity(0);
                 let life = context.into_future(actor);
-                state.send_replace(State::Up(life.address()));
+                state.send_replace(State::Up(made, life.address()));
                 // In a task of its own: tokio catches its panics.
                 let mut life = tokio::task::spawn_local(life);
                 let end = tokio::select! {
@@ -216,10 +241,11 @@ where
 // === hosts ===
 
 type Job = Box<dyn FnOnce() + Send>;
+type Host = mpsc::UnboundedSender<Job>;
 
 /// The threads that actors run on, taken in turn.
-fn host() -> &'static mpsc::UnboundedSender<Job> {
-    static HOSTS: OnceLock<Vec<mpsc::UnboundedSender<Job>>> = OnceLock::new();
+fn host() -> &'static Host {
+    static HOSTS: OnceLock<Vec<Host>> = OnceLock::new();
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let hosts = HOSTS.get_or_init(|| {
         let count = std::thread::available_parallelism().map_or(1, |n| n.get().min(2));
@@ -228,7 +254,7 @@ fn host() -> &'static mpsc::UnboundedSender<Job> {
     &hosts[NEXT.fetch_add(1, Ordering::Relaxed) % hosts.len()]
 }
 
-fn start_host(number: usize) -> mpsc::UnboundedSender<Job> {
+fn start_host(number: usize) -> Host {
     let (sender, mut jobs) = mpsc::unbounded_channel::<Job>();
     let started = std::thread::Builder::new().name(format!("actors-{number}")).spawn(move || {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -254,7 +280,7 @@ fn start_host(number: usize) -> mpsc::UnboundedSender<Job> {
 
 impl<A: Actor> Clone for Address<A> {
     fn clone(&self) -> Self {
-        Self { state: self.state.clone(), stop: self.stop.clone() }
+        Self { state: self.state.clone(), stop: self.stop.clone(), room: Arc::clone(&self.room), host: self.host }
     }
 }
 
@@ -262,7 +288,7 @@ impl<A: Actor> std::fmt::Debug for Address<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = match *self.state.borrow() {
             State::Restarting => "restarting",
-            State::Up(_) => "up",
+            State::Up(..) => "up",
             State::Stopped => "stopped",
         };
         write!(f, "Address({state})")

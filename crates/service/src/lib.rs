@@ -27,5 +27,5 @@ pub mod tls;
 pub use args::{CommonArgs, parse};
 pub use context::Context;
 pub use error::Error;
-pub use run::{Harness, run_main};
+pub use run::{Harness, complain, run_main};
 pub use tokio_util::sync::CancellationToken;

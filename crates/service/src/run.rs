@@ -170,9 +170,9 @@ pub(crate) fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
     }
 }
 
-/// Before there are logs.
+/// Says on standard error, in one line, why the process can't start: for `main`, before there are logs.
 #[allow(clippy::print_stderr, reason = "telemetry is not set up yet, so this is the only way to be heard")]
-fn complain(name: &str, error: &anyhow::Error) -> ExitCode {
+pub fn complain(name: &str, error: &anyhow::Error) -> ExitCode {
     eprintln!("{name}: {error:#}");
     ExitCode::FAILURE
 }

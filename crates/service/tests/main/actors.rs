@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use actix::{Actor, AsyncContext as _, Context, Handler, Message, ResponseFuture, WrapFuture as _};
+use actix::{Actor, AsyncContext as _, Context, Handler, Message, ResponseActFuture, WrapFuture as _};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use trireme_service::actor::{self, ActorError, Address, Limits};
@@ -15,6 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 struct Counts {
     made: AtomicUsize,
     stopped: AtomicUsize,
+    slow: AtomicUsize,
     gate: Notify,
 }
 
@@ -75,11 +76,12 @@ impl Handler<Hold> for Counter {
 }
 
 impl Handler<Slow> for Counter {
-    type Result = ResponseFuture<()>;
+    type Result = ResponseActFuture<Self, ()>;
 
     fn handle(&mut self, _: Slow, _: &mut Self::Context) -> Self::Result {
         let counts = Arc::clone(&self.counts);
-        Box::pin(async move { counts.gate.notified().await })
+        counts.slow.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move { counts.gate.notified().await }.into_actor(self))
     }
 }
 
@@ -111,14 +113,17 @@ async fn a_panic_costs_the_message_not_the_actor() {
 
 #[tokio::test]
 async fn a_future_in_flight_is_lost_with_its_actor() {
-    let (address, _) = counter(Limits::default());
+    let (address, counts) = counter(Limits::default());
     let waiting = tokio::spawn({
         let address = address.clone();
         async move { address.send(Slow).await }
     });
-    // The mailbox is in order, so once this is answered the slow one is in flight or before it.
-    while address.send(Add(0)).await.is_err() {}
-    tokio::task::yield_now().await;
+    let in_flight = async {
+        while counts.slow.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, in_flight).await.unwrap();
     assert_eq!(address.send(Panic).await, Err(ActorError::Restarted));
     assert_eq!(timeout(PATIENCE, waiting).await.unwrap().unwrap(), Err(ActorError::Restarted));
 }
@@ -139,7 +144,8 @@ async fn a_mailbox_is_bounded() {
         async move { address.send(Add(1)).await }
     });
     counts.gate.notify_one();
-    assert_eq!(timeout(PATIENCE, waiting).await.unwrap().unwrap(), Ok(taken + 1));
+    assert_eq!(timeout(PATIENCE, waiting).await.unwrap().unwrap(), Ok(5));
+    assert_eq!(taken, 4);
 }
 
 #[tokio::test]
