@@ -150,6 +150,12 @@ impl Kind {
         self.hooks.prepare_update_status(new, old, ctx);
     }
 
+    /// Makes an object what is left of it in Kubernetes' store, and so in every answer: protobuf knows no empty lists
+    /// and maps, so where Go's encoder writes them they become `null`. Runs last, before the object is stored.
+    pub fn settle_stored(&self, obj: &mut Value) {
+        zero::settle_stored(&self.schema, self.ty, obj);
+    }
+
     /// What is wrong with a new object.
     pub fn validate_create(&self, obj: &Value, ctx: &Context<'_>) -> ErrorList {
         let mut errors = metadata::validate(self, obj);

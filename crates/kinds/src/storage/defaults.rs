@@ -25,4 +25,5 @@ fn csi_driver(driver: &mut Object) {
     empty(spec, "volumeLifecycleModes", json!(["Persistent"]));
     absent(spec, "requiresRepublish", false);
     absent(spec, "seLinuxMount", false);
+    absent(spec, "preventPodSchedulingIfMissing", false);
 }

@@ -59,6 +59,7 @@ pub(crate) fn create(path: &str, body: &Value) -> Result<Answer, Status> {
         return Err(status);
     }
     warnings.extend(kind.hooks.warnings(&obj, None));
+    kind.settle_stored(&mut obj);
     Ok(Answer { code: 201, body: obj, warnings })
 }
 
@@ -71,7 +72,7 @@ fn route(path: &str) -> Result<(std::sync::Arc<Kind>, String), Status> {
 }
 
 fn dedup_owners(obj: &mut Value, warnings: &mut Vec<String>) {
-    let Some(owners) = obj["metadata"]["ownerReferences"].as_array_mut() else { return };
+    let Some(owners) = obj["metadata"].get_mut("ownerReferences").and_then(Value::as_array_mut) else { return };
     let mut seen = Vec::new();
     let before = owners.len();
     owners.retain(|o| {
@@ -87,6 +88,12 @@ fn dedup_owners(obj: &mut Value, warnings: &mut Vec<String>) {
 
 /// What the default admission plugins do to the cases' Pods and claims.
 pub(crate) fn admit(kind: &Kind, obj: &mut Value) {
+    if kind.kind == "Node" {
+        let taints = obj["spec"].as_object_mut().unwrap().entry("taints").or_insert_with(|| json!([])).as_array_mut().unwrap();
+        if !taints.iter().any(|t| t["key"] == "node.kubernetes.io/not-ready" && t["effect"] == "NoSchedule") {
+            taints.push(json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}));
+        }
+    }
     if kind.kind != "Pod" {
         return;
     }

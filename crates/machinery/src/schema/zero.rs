@@ -84,3 +84,37 @@ pub fn settle_all(schema: &Schema, ty: TypeId, value: &mut Value) {
         _ => {}
     }
 }
+
+/// [`settle_all`] for an object that went through protobuf, which knows no empty lists and maps: they become `null`
+/// where they would be written, and bytes in a map become empty.
+pub fn settle_stored(schema: &Schema, ty: TypeId, value: &mut Value) {
+    match (schema.shape(ty), value) {
+        (Shape::Object(object), Value::Object(map)) => {
+            for (key, value) in map.iter_mut() {
+                let Some(field) = object.field(key) else { continue };
+                settle_stored(schema, field.ty, value);
+                let empty = matches!(value, Value::Array(a) if a.is_empty())
+                    || (matches!(schema.shape(field.ty), Shape::Map { .. }) && matches!(value, Value::Object(o) if o.is_empty()));
+                if empty {
+                    *value = Value::Null;
+                }
+            }
+            settle(schema, ty, map);
+        }
+        (Shape::Map { of, .. }, Value::Object(map)) => {
+            for value in map.values_mut() {
+                settle_stored(schema, *of, value);
+                if value.is_null() && matches!(schema.shape(*of), Shape::Bytes) {
+                    *value = Value::from("");
+                }
+            }
+        }
+        (Shape::List { of, .. }, Value::Array(items)) => items.iter_mut().for_each(|v| settle_stored(schema, *of, v)),
+        (Shape::AnyOf(types), value) => {
+            if let Some(ty) = types.iter().find(|t| schema.accepts(**t, value)) {
+                settle_stored(schema, *ty, value);
+            }
+        }
+        _ => {}
+    }
+}
