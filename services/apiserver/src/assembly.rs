@@ -10,7 +10,7 @@ use crate::pipeline::engine::Parts;
 use crate::pipeline::{Documents, Engine, Objects, Reader};
 use crate::rest::Connect;
 use crate::subresources::{self, Subresources};
-use crate::{admission, auth, discovery, duties};
+use crate::{admission, auth, discovery, duties, openapi};
 
 /// Equips the engine and starts the duties. Answers what opens streams to Pods.
 pub fn equip(engine: &Engine, config: &Arc<Config>, tasks: &Tasks) -> anyhow::Result<Option<Arc<dyn Connect>>> {
@@ -28,6 +28,7 @@ pub fn equip(engine: &Engine, config: &Arc<Config>, tasks: &Tasks) -> anyhow::Re
     let documents: Vec<Arc<dyn Documents>> = vec![
         Arc::new(discovery::Discovery::new(registry, &address)),
         Arc::new(subresources::OpenId::new(config, &address)),
+        Arc::new(openapi::OpenApi::new(registry.clone())),
     ];
     let handler = Subresources::new(
         subresources::Parts {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Parser};
 use trireme_service::CommonArgs;
+use trireme_service::args::parse_duration;
 
 /// What the API server is started with.
 #[derive(Debug, Clone, Parser)]
@@ -27,7 +28,7 @@ pub struct Config {
     #[arg(long, default_value = "/registry")]
     pub etcd_prefix: String,
     /// How often old revisions are compacted; 0 switches it off.
-    #[arg(long, default_value = "5m", value_parser = duration)]
+    #[arg(long, default_value = "5m", value_parser = parse_duration)]
     pub etcd_compaction_interval: Duration,
 
     /// The address to serve HTTPS on.
@@ -56,7 +57,7 @@ pub struct Config {
     #[arg(long)]
     pub token_auth_file: Option<PathBuf>,
     /// Whether callers without credentials are system:anonymous.
-    #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub anonymous_auth: bool,
     /// Keys that service account tokens are verified with.
     #[arg(long)]
@@ -71,10 +72,10 @@ pub struct Config {
     #[arg(long)]
     pub service_account_jwks_uri: Option<String>,
     /// The longest life of a service account token; 0 is no limit.
-    #[arg(long, default_value = "0s", value_parser = duration)]
+    #[arg(long, default_value = "0s", value_parser = parse_duration)]
     pub service_account_max_token_expiration: Duration,
     /// Whether tokens of pods live longer than asked for, until old clients re-read them.
-    #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub service_account_extend_token_expiration: bool,
     /// The audiences of the API server; the issuers when absent.
     #[arg(long, value_delimiter = ',')]
@@ -132,7 +133,7 @@ pub struct Config {
     )]
     pub kubelet_preferred_address_types: Vec<String>,
     /// How long a kubelet may take to answer.
-    #[arg(long, default_value = "5s", value_parser = duration)]
+    #[arg(long, default_value = "5s", value_parser = parse_duration)]
     pub kubelet_timeout: Duration,
 
     /// Which resources are encrypted in the store, and how (an EncryptionConfiguration).
@@ -145,7 +146,7 @@ pub struct Config {
     #[arg(long, value_delimiter = ',')]
     pub disable_admission_plugins: Vec<String>,
     /// Whether privileged containers are allowed.
-    #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub allow_privileged: bool,
     /// Where audit events go, one JSON document a line; `-` is standard output.
     #[arg(long)]
@@ -154,10 +155,10 @@ pub struct Config {
     #[arg(long)]
     pub audit_policy_file: Option<PathBuf>,
     /// How long Events are kept.
-    #[arg(long, default_value = "1h", value_parser = duration)]
+    #[arg(long, default_value = "1h", value_parser = parse_duration)]
     pub event_ttl: Duration,
     /// How long a request may take that does not say.
-    #[arg(long, default_value = "1m", value_parser = duration)]
+    #[arg(long, default_value = "1m", value_parser = parse_duration)]
     pub request_timeout: Duration,
     /// The shortest time after which a watch is ended; each gets up to twice this.
     #[arg(long, default_value_t = 1800)]
@@ -173,7 +174,7 @@ pub struct Config {
     #[arg(long)]
     pub nats_url: Option<String>,
     /// How old a cause may be that a reaction still joins.
-    #[arg(long, default_value = "10m", value_parser = duration)]
+    #[arg(long, default_value = "10m", value_parser = parse_duration)]
     pub trace_window: Duration,
 
     /// Flags that every service has.
@@ -195,62 +196,23 @@ impl Config {
     }
 }
 
-/// A duration as Go writes it: `1h30m`, `250ms`, `0`.
-fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).ok_or_else(|| format!("time: invalid duration {text:?}"))
-}
-
-fn parse_duration(text: &str) -> Option<Duration> {
-    if text == "0" {
-        return Some(Duration::ZERO);
-    }
-    let mut rest = text;
-    let mut total = 0f64;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let letters = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        total += number
-            * match &rest[..letters] {
-                "h" => 3600.0,
-                "m" => 60.0,
-                "s" => 1.0,
-                "ms" => 1e-3,
-                "us" | "µs" => 1e-6,
-                "ns" => 1e-9,
-                _ => return None,
-            };
-        rest = &rest[letters..];
-    }
-    (!text.is_empty()).then(|| Duration::from_secs_f64(total))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_gos() {
-        assert_eq!(parse_duration("1h30m"), Some(Duration::from_secs(5400)));
-        assert_eq!(parse_duration("250ms"), Some(Duration::from_millis(250)));
-        assert_eq!(parse_duration("0"), Some(Duration::ZERO));
-        for bad in ["", "5", "m", "5x"] {
-            assert_eq!(parse_duration(bad), None, "{bad}");
-        }
-    }
 
     #[test]
     fn flags_are_upstreams() {
         let config = Config::try_parse_from([
             "trireme-apiserver",
             "--etcd-servers=https://a:2379,https://b:2379",
-            "--allow-privileged=true",
+            "--allow-privileged",
+            "--anonymous-auth=false",
             "--authorization-mode=Node,RBAC",
             "--secure-port=0",
         ])
         .unwrap();
         assert_eq!(config.etcd_servers.len(), 2);
+        assert!(config.allow_privileged && !config.anonymous_auth);
         assert_eq!(config.authorization_mode, ["Node", "RBAC"]);
         assert_eq!(config.service_cluster_ip_range, ["10.96.0.0/16"]);
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use trireme_bus::{Bus, NatsOptions};
 use trireme_kinds::Registry;
 use trireme_service::health::Scope;
 use trireme_service::tasks::OnPanic;
@@ -18,6 +19,7 @@ use crate::pipeline::Engine;
 use crate::pipeline::audit::Audit;
 use crate::pipeline::engine::Foundation;
 use crate::pipeline::limit::Limits;
+use crate::storage::hints::Follower;
 use crate::storage::read_index::ReadIndex;
 use crate::storage::{Client, Sealing, compactor, follow};
 use crate::{assembly, grpc, rest};
@@ -40,9 +42,19 @@ pub async fn run(config: Config, service: trireme_service::Context) -> anyhow::R
     let (feed, fed) = mpsc::channel(FEED);
     let (cache, actor) = Actor::new(&kinds, &root, sealing.clone(), fed);
     tasks.spawn_until_shutdown("cache", OnPanic::Shutdown, actor.run());
-    tasks.spawn_until_shutdown("feed", OnPanic::Shutdown, follow::run(client.clone(), root.to_string(), feed));
     let (reads, asking) = ReadIndex::new(client.clone());
     tasks.spawn_until_shutdown("read index", OnPanic::Shutdown, asking);
+    match &config.nats_url {
+        Some(url) => {
+            let bus = Bus::nats(&NatsOptions::new(url, "apiserver")).await?;
+            let (client, root, expected) = (client.clone(), root.to_string(), reads.newest());
+            tasks.spawn_until_shutdown("feed", OnPanic::Shutdown, Follower { client, bus, root, feed, expected }.run());
+        }
+        None => {
+            let following = follow::run(client.clone(), root.to_string(), feed);
+            tasks.spawn_until_shutdown("feed", OnPanic::Shutdown, following);
+        }
+    }
     let compact = (client.clone(), config.etcd_compaction_interval);
     tasks.supervise("compactor", move || compactor::run(compact.0.clone(), compact.1));
 

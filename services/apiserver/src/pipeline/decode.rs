@@ -4,6 +4,7 @@ use serde_json::Value;
 use trireme_kinds::{Kind, Registry};
 use trireme_machinery::codec::{self, Format, Parsed};
 use trireme_machinery::gvk::{GroupVersionKind, split_api_version};
+use trireme_machinery::schema::decode::Strictness;
 use trireme_machinery::status::Status;
 use trireme_machinery::{Error, go};
 
@@ -32,36 +33,27 @@ pub(crate) fn object(
 ) -> Result<Value, Status> {
     let parsed = parse(kind, request)?;
     check_type(kind, &parsed.value, &request.body)?;
-    let mut value = decode(context, kind, parsed, validation)?;
+    let Parsed { value, duplicates, .. } = parsed;
+    let (mut value, unknown) = decode(kind, value, validation.strictness())?;
+    let odd: Vec<String> = duplicates.into_iter().chain(unknown).collect();
+    match validation {
+        Validation::Strict if !odd.is_empty() => return Err(kind.strict_refusal(&odd)),
+        Validation::Warn => odd.into_iter().for_each(|text| context.warn(text)),
+        Validation::Strict | Validation::Ignore => {}
+    }
     kind.default(&mut value);
     Ok(value)
 }
 
-/// Decodes a parsed object of the right type and says what is odd about it. No defaults.
-pub(crate) fn decode(
-    context: &Context,
-    kind: &Kind,
-    parsed: Parsed,
-    validation: Validation,
-) -> Result<Value, Status> {
-    let (mut value, unknown) = kind.decode(parsed.value, validation.strictness())?;
-    let odd: Vec<String> = match validation {
-        Validation::Ignore => Vec::new(),
-        Validation::Warn | Validation::Strict => parsed.duplicates.into_iter().chain(unknown).collect(),
-    };
-    if !odd.is_empty() {
-        match validation {
-            Validation::Strict => return Err(kind.strict_refusal(&odd)),
-            Validation::Warn => odd.into_iter().for_each(|text| context.warn(text)),
-            Validation::Ignore => {}
-        }
-    }
+/// Decodes an object of the right type, and tells of the fields that were dropped. No defaults.
+pub(crate) fn decode(kind: &Kind, value: Value, strictness: Strictness) -> Result<(Value, Vec<String>), Status> {
+    let (mut value, unknown) = kind.decode(value, strictness)?;
     if let Value::Object(map) = &mut value {
         map.insert("apiVersion".to_owned(), Value::String(kind.api_version()));
         map.insert("kind".to_owned(), Value::String(kind.kind.clone()));
         map.entry("metadata").or_insert_with(|| Value::Object(serde_json::Map::new()));
     }
-    Ok(value)
+    Ok((value, unknown))
 }
 
 /// Reads the body of a request as JSON or YAML, whatever is in it.

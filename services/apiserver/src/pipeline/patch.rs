@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde_json::Value;
 use trireme_kinds::Kind;
-use trireme_machinery::codec::{self, Format, Parsed};
+use trireme_machinery::codec::{self, Format};
 use trireme_machinery::field;
 use trireme_machinery::gvk::GroupVersionKind;
 use trireme_machinery::patch;
@@ -81,7 +81,7 @@ impl<'a> Patch<'a> {
                 return Err(self.refused(&patched, &why));
             }
         }
-        let (value, unknown) = match self.kind.decode(patched.clone(), self.validation.strictness()) {
+        let (mut value, unknown) = match decode::decode(self.kind, patched.clone(), self.validation.strictness()) {
             Ok(decoded) => decoded,
             Err(status) => {
                 let start = format!("{} in version \"{}\" cannot be handled as a {}: ", self.kind.kind, self.kind.version, self.kind.kind);
@@ -97,8 +97,6 @@ impl<'a> Patch<'a> {
             Validation::Warn => odd.into_iter().for_each(|text| self.context.warn(text)),
             Validation::Strict | Validation::Ignore => {}
         }
-        let parsed = Parsed { value, duplicates: Vec::new() };
-        let mut value = decode::decode(self.context, self.kind, parsed, Validation::Ignore)?;
         self.kind.default(&mut value);
         Ok(value)
     }

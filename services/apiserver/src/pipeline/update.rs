@@ -282,6 +282,9 @@ fn prepare(context: &Context, kind: &Kind, subresource: &str, new: &mut Value, o
         "status" => kind.prepare_update_status(new, old, hooks),
         "finalize" => keep_all_but(new, old, &["/spec/finalizers"]),
         "approval" => keep_all_but(new, old, &["/status/conditions"]),
+        "ephemeralcontainers" => keep_all_but(new, old, &["/spec/ephemeralContainers"]),
+        // What a binding changes is made by the API server itself.
+        "binding" => {}
         _ => kind.prepare_update(new, old, hooks),
     });
 }
@@ -304,6 +307,8 @@ fn keep_all_but(new: &mut Value, old: &Value, parts: &[&str]) {
 fn validate(context: &Context, kind: &Kind, subresource: &str, new: &Value, old: &Value) -> Result<(), Status> {
     let errors = mutation::with_kind_context(context, |hooks| match subresource {
         "status" | "approval" | "finalize" => kind.validate_update_status(new, old, hooks),
+        "ephemeralcontainers" => kind.hooks.validate(new, hooks),
+        "binding" => Vec::new(),
         _ => kind.validate_update(new, old, hooks),
     });
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind.gvk(), meta::name(new), errors)) }

@@ -18,7 +18,7 @@ use crate::error::Error;
 
 /// How many revisions before the newest the list begins, so that watchers can resume after a restart of this server.
 const LOOK_BACK: i64 = 4000;
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -46,25 +46,30 @@ pub enum Feed {
     Progress(i64),
 }
 
-/// Feeds for ever. Ends when nobody takes the feed any more.
+/// Feeds for ever from the store's Watch alone. Ends when nobody takes the feed any more.
 pub async fn run(client: Client, root: String, feed: mpsc::Sender<Feed>) {
-    let mut pause = FIRST_PAUSE;
+    let mut pause = Pause::default();
     let mut seen = None;
     loop {
-        let result = match seen {
-            None => list(&client, &root, &feed).await.map(|revision| seen = Some(revision)),
-            Some(after) => {
-                let mut last = after;
-                let result = watch(&client, &mut last, &feed).await;
-                if last > after {
-                    pause = FIRST_PAUSE;
+        let result = match &mut seen {
+            None => match list(&client, &root, &feed).await {
+                Ok(listed) => {
+                    seen = Some(listed.revision);
+                    Ok(())
                 }
-                seen = Some(last);
+                Err(error) => Err(error),
+            },
+            Some(last) => {
+                let before = *last;
+                let result = watch(&client, last, i64::MAX, &feed).await;
+                if *last > before {
+                    pause = Pause::default();
+                }
                 result
             }
         };
         match result {
-            Ok(()) => continue,
+            Ok(()) => {}
             Err(Error::Stopped(_)) => return,
             Err(Error::Compacted) => {
                 tracing::warn!("the store has compacted what was not yet seen; listing again");
@@ -73,14 +78,38 @@ pub async fn run(client: Client, root: String, feed: mpsc::Sender<Feed>) {
             Err(error) => {
                 tracing::warn!(%error, "following the store failed; trying again");
                 client.give_up();
-                sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause.wait().await;
             }
         }
     }
 }
 
-async fn list(client: &Client, root: &str, feed: &mpsc::Sender<Feed>) -> Result<i64, Error> {
+/// Ever longer pauses between attempts.
+pub(super) struct Pause(Duration);
+
+impl Default for Pause {
+    fn default() -> Self {
+        Self(FIRST_PAUSE)
+    }
+}
+
+impl Pause {
+    pub(super) async fn wait(&mut self) {
+        sleep(self.0).await;
+        self.0 = (self.0 * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// A list that the cache was given.
+pub(super) struct Listed {
+    /// As of this revision.
+    pub(super) revision: i64,
+    /// The newest revision when it was read.
+    pub(super) target: i64,
+}
+
+/// Gives the cache everything there is, as it was a while ago, so that what happened since can be told to watchers.
+pub(super) async fn list(client: &Client, root: &str, feed: &mpsc::Sender<Feed>) -> Result<Listed, Error> {
     let compacted = compactor::compacted(client, Instant::now() + PATIENCE).await?;
     let (_, target) = client.get(compactor::KEY, Instant::now() + PATIENCE).await?;
     let begin = (target - LOOK_BACK).max(compacted).max(1);
@@ -95,10 +124,11 @@ async fn list(client: &Client, root: &str, feed: &mpsc::Sender<Feed>) -> Result<
     };
     let target = target.max(revision);
     feed.send(Feed::Reset { items, revision, target }).await.map_err(|_| stopped())?;
-    Ok(revision)
+    Ok(Listed { revision, target })
 }
 
-async fn watch(client: &Client, last: &mut i64, feed: &mpsc::Sender<Feed>) -> Result<(), Error> {
+/// Gives the cache every revision behind `last` as the store's Watch tells it, up to `until`; `last` moves along.
+pub(super) async fn watch(client: &Client, last: &mut i64, until: i64, feed: &mpsc::Sender<Feed>) -> Result<(), Error> {
     let create = WatchCreateRequest {
         key: Bytes::from_static(b"\0"),
         range_end: Bytes::from_static(b"\0"),
@@ -139,6 +169,9 @@ async fn watch(client: &Client, last: &mut i64, feed: &mpsc::Sender<Feed>) -> Re
                     };
                     feed.send(message).await.map_err(|_| stopped())?;
                 }
+                if *last >= until {
+                    return Ok(());
+                }
             }
             Ok(None) => return Err(Error::Store("the watch ended".to_owned())),
             Err(status) => return Err(Error::Store(status.message().to_owned())),
@@ -171,7 +204,7 @@ impl Pending {
     }
 }
 
-fn stopped() -> Error {
+pub(super) fn stopped() -> Error {
     Error::Stopped("the watch cache")
 }
 

@@ -10,6 +10,7 @@
 //! - [`leases`]: leases of the store for what expires (Events).
 //! - [`read_index`]: one question at a time for the revision that a linearizable read has to see.
 //! - [`follow`]: the feed of the watch cache out of the store's own Watch.
+//! - [`hints`]: the same feed out of the bus, with its gaps read from the store.
 //! - [`compactor`]: drops old revisions, one replica at a time.
 
 pub mod causes;
@@ -18,6 +19,7 @@ pub mod codec;
 pub mod compactor;
 pub mod encryption;
 pub mod follow;
+pub mod hints;
 pub mod keys;
 pub mod leases;
 pub mod read_index;

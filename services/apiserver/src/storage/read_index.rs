@@ -4,7 +4,7 @@
 //! came: that answer might be older than what the reader has to see.
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tonic::Code;
 use trireme_proto::etcdserverpb::RangeRequest;
@@ -22,6 +22,7 @@ type Reply = oneshot::Sender<Result<i64, String>>;
 #[derive(Clone)]
 pub struct ReadIndex {
     questions: mpsc::Sender<(Instant, Reply)>,
+    newest: watch::Receiver<i64>,
 }
 
 // === impl ReadIndex ===
@@ -30,7 +31,13 @@ impl ReadIndex {
     /// The address, and the actor's loop to be run.
     pub fn new(client: Client) -> (Self, impl Future<Output = ()> + Send) {
         let (questions, inbox) = mpsc::channel(WAITING);
-        (Self { questions }, run(client, inbox))
+        let (told, newest) = watch::channel(0);
+        (Self { questions, newest }, run(client, inbox, told))
+    }
+
+    /// The newest revision that was answered.
+    pub fn newest(&self) -> watch::Receiver<i64> {
+        self.newest.clone()
     }
 
     /// The store's revision at a moment after this call.
@@ -46,7 +53,7 @@ impl ReadIndex {
     }
 }
 
-async fn run(client: Client, mut inbox: mpsc::Receiver<(Instant, Reply)>) {
+async fn run(client: Client, mut inbox: mpsc::Receiver<(Instant, Reply)>, told: watch::Sender<i64>) {
     let mut waiting = Vec::new();
     // A stock etcd has no such service; its linearizable Range tells the same.
     let mut ours = true;
@@ -54,6 +61,13 @@ async fn run(client: Client, mut inbox: mpsc::Receiver<(Instant, Reply)>) {
         // The most patient reader sets the time; each gives up at its own.
         let Some(deadline) = waiting.iter().map(|(deadline, _)| *deadline).max() else { continue };
         let answer = ask(&client, &mut ours, deadline).await.map_err(|error| error.to_string());
+        if let Ok(revision) = &answer {
+            told.send_if_modified(|newest| {
+                let newer = *revision > *newest;
+                *newest = (*newest).max(*revision);
+                newer
+            });
+        }
         for (_, reply) in waiting.drain(..) {
             let _ = reply.send(answer.clone());
         }
