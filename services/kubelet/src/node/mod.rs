@@ -1,0 +1,11 @@
+//! The node's own object: registered, renewed by a Lease, kept true.
+
+mod info;
+pub mod lease;
+mod machine;
+mod register;
+pub mod runtime;
+mod status;
+
+pub use machine::discover;
+pub use register::Registration;

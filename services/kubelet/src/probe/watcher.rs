@@ -1,0 +1,207 @@
+//! The tasks that ask again and again.
+
+use super::{Check, Failure, Kind, Outcome, Results};
+use crate::api::Events;
+use crate::cri::Cri;
+use crate::cri::state::{PodState, Stage};
+use crate::pod::view;
+use k8s_openapi::api::core::v1::{Container, Pod, Probe};
+use k8s_openapi::jiff::Timestamp;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// An error is asked again at once, a few times, before it counts.
+const ATTEMPTS: usize = 3;
+
+/// Called when a result changed.
+pub type Report = Arc<dyn Fn(Outcome) + Send + Sync>;
+
+/// The probe tasks of one Pod. Dropping it ends them.
+#[derive(Default)]
+pub struct Watchers {
+    tasks: HashMap<(String, Kind), JoinHandle<()>>,
+}
+
+impl Watchers {
+    /// Starts tasks of containers that run, and ends those of containers that no longer do. While the Pod is being
+    /// stopped only readiness is asked.
+    pub fn adjust(
+        &mut self,
+        pod: &Arc<Pod>,
+        state: &PodState,
+        results: &Results,
+        stopping: bool,
+        cri: &Cri,
+        events: &Arc<dyn Events>,
+        report: &Report,
+    ) {
+        let mut wanted = HashMap::new();
+        for (container, run) in running(pod, state) {
+            let started = container.startup_probe.is_none() || results.startup(&run.id) == Some(true);
+            let mut want = |kind, probe: &Option<Probe>| {
+                if let Some(probe) = probe {
+                    wanted.insert((run.id.clone(), kind), (container.clone(), probe.clone(), run.started_at));
+                }
+            };
+            if !started && !stopping {
+                want(Kind::Startup, &container.startup_probe);
+            }
+            if started {
+                want(Kind::Readiness, &container.readiness_probe);
+                if !stopping {
+                    want(Kind::Liveness, &container.liveness_probe);
+                }
+            }
+        }
+        self.tasks.retain(|key, task| {
+            let keep = wanted.contains_key(key);
+            if !keep {
+                task.abort();
+            }
+            keep
+        });
+        let ip = state.ips().first().cloned().unwrap_or_else(|| "127.0.0.1".into());
+        for (key, (container, probe, started_at)) in wanted {
+            self.tasks.entry(key.clone()).or_insert_with(|| {
+                let watcher = Watcher {
+                    pod: pod.clone(),
+                    container,
+                    container_id: key.0,
+                    kind: key.1,
+                    probe,
+                    ip: ip.clone(),
+                    started_at,
+                    cri: cri.clone(),
+                    events: events.clone(),
+                    report: report.clone(),
+                };
+                tokio::spawn(watcher.run())
+            });
+        }
+    }
+}
+
+impl Drop for Watchers {
+    fn drop(&mut self) {
+        self.tasks.values().for_each(JoinHandle::abort);
+    }
+}
+
+impl std::fmt::Debug for Watchers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.tasks.keys()).finish()
+    }
+}
+
+fn running<'a>(
+    pod: &Pod,
+    state: &'a PodState,
+) -> Vec<(Container, &'a crate::cri::state::ContainerState)> {
+    let sidecars = view::init_containers(pod).iter().filter(|container| view::is_sidecar(container));
+    sidecars
+        .chain(&view::spec(pod).containers)
+        .filter_map(|container| {
+            let run = state.latest(&container.name).filter(|run| run.stage == Stage::Running)?;
+            Some((container.clone(), run))
+        })
+        .collect()
+}
+
+struct Watcher {
+    pod: Arc<Pod>,
+    container: Container,
+    container_id: String,
+    kind: Kind,
+    probe: Probe,
+    ip: String,
+    started_at: i64,
+    cri: Cri,
+    events: Arc<dyn Events>,
+    report: Report,
+}
+
+/// Counts equal results in a row.
+#[derive(Default)]
+struct Run {
+    last: Option<bool>,
+    length: i32,
+}
+
+impl Run {
+    fn count(&mut self, success: bool) -> i32 {
+        if self.last == Some(success) {
+            self.length = self.length.saturating_add(1);
+        } else {
+            (self.last, self.length) = (Some(success), 1);
+        }
+        self.length
+    }
+}
+
+impl Watcher {
+    async fn run(self) {
+        let seconds = |value: Option<i32>, default: u64| {
+            Duration::from_secs(value.filter(|value| *value > 0).map_or(default, |value| value.unsigned_abs().into()))
+        };
+        let timeout = seconds(self.probe.timeout_seconds, 1);
+        let success_threshold = self.probe.success_threshold.unwrap_or(1).max(1);
+        let failure_threshold = self.probe.failure_threshold.unwrap_or(3).max(1);
+        tokio::time::sleep(self.initial_delay()).await;
+        let mut ticks = tokio::time::interval(seconds(self.probe.period_seconds, 10));
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut run = Run::default();
+        loop {
+            ticks.tick().await;
+            let success = self.ask(timeout).await;
+            let length = run.count(success);
+            if length < if success { success_threshold } else { failure_threshold } {
+                continue;
+            }
+            let outcome = Outcome { container_id: self.container_id.clone(), kind: self.kind, success };
+            (self.report)(outcome);
+            // A container that is to be restarted, or that has started, is asked no more.
+            let done = match self.kind {
+                Kind::Startup => true,
+                Kind::Liveness => !success,
+                Kind::Readiness => false,
+            };
+            if done {
+                return;
+            }
+        }
+    }
+
+    fn initial_delay(&self) -> Duration {
+        let delay = Duration::from_secs(self.probe.initial_delay_seconds.unwrap_or_default().max(0).unsigned_abs().into());
+        let age = Timestamp::now().as_nanosecond() - i128::from(self.started_at);
+        delay.saturating_sub(Duration::from_nanos(u64::try_from(age).unwrap_or_default()))
+    }
+
+    async fn ask(&self, timeout: Duration) -> bool {
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            let result = match Check::of(&self.probe, &self.container, &self.ip) {
+                Ok(check) => check.run(&self.cri, &self.container_id, timeout).await,
+                Err(failure) => Err(failure),
+            };
+            match result {
+                Ok(()) => return true,
+                Err(Failure::Failed(output)) => {
+                    self.tell(format!("{} probe failed: {output}", self.kind.title()));
+                    return false;
+                }
+                Err(Failure::Errored(error)) => last = Some(error),
+            }
+        }
+        if let Some(error) = last {
+            self.tell(format!("{} probe errored and resulted in unknown state: {error}", self.kind.title()));
+        }
+        false
+    }
+
+    fn tell(&self, message: String) {
+        self.events.pod(&self.pod, Some(&self.container.name), true, "Unhealthy", message);
+    }
+}
