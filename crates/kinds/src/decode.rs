@@ -16,7 +16,10 @@ impl Kind {
 
     /// The refusal of a body that does not decode.
     pub fn cannot_be_handled(&self, error: &DecodeError) -> Status {
-        Status::bad_request(format!("{} in version \"{}\" cannot be handled as a {}: {error}", self.kind, self.version, self.kind))
+        Status::bad_request(format!(
+            "{} in version \"{}\" cannot be handled as a {}: {error}",
+            self.kind, self.version, self.kind
+        ))
     }
 
     /// The refusal of a body with unknown or duplicate fields, where these are not allowed.

@@ -7,6 +7,7 @@ use trireme_machinery::schema::Schema;
 
 use crate::hooks::{Hooks, NoHooks};
 use crate::rules::{NameRule, Propagation, Rules};
+use crate::table::{TableColumn, TableOnly};
 use crate::{Kind, ScalePaths, Subresource};
 
 /// The verbs most resources are served with.
@@ -156,8 +157,12 @@ impl Definition {
         self
     }
 
+    /// What `kubectl get` shows of a kind that has no rules of its own.
+    pub(crate) fn table(self, columns: &'static [TableColumn]) -> Self {
+        self.hooks(TableOnly(columns))
+    }
+
     /// Its rules.
-    #[allow(dead_code, reason = "used as soon as a kind has rules")]
     pub(crate) fn hooks(mut self, hooks: impl Hooks + 'static) -> Self {
         self.kind.hooks = Arc::new(hooks);
         self

@@ -34,7 +34,9 @@ pub(crate) fn parse(text: &str) -> Result<SchemaBuilder, Error> {
     for (line, head) in &heads {
         reader.line = line + 1;
         let mut words = head.split(' ');
-        let (Some(name), Some(go)) = (words.next(), words.next()) else { return Err(reader.error("a type has a name and a Go name")) };
+        let (Some(name), Some(go)) = (words.next(), words.next()) else {
+            return Err(reader.error("a type has a name and a Go name"));
+        };
         ids.push((reader.builder.reserve(&full_name(name), go), words.any(|flag| flag == "atomic")));
     }
     let mut lines = text.lines().enumerate().filter(|(_, l)| !l.is_empty() && !l.starts_with('#')).peekable();
@@ -71,7 +73,9 @@ impl Reader {
 
     fn field(&mut self, text: &str) -> Result<Field, Error> {
         let mut words = text.split(' ');
-        let (Some(name), Some(number), Some(presence), Some(ty)) = (words.next(), words.next(), words.next(), words.next()) else {
+        let (Some(name), Some(number), Some(presence), Some(ty)) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
             return Err(self.error("a field has a name, a number, a presence and a type"));
         };
         let mut field = Field {
@@ -104,7 +108,8 @@ impl Reader {
                 ("patch", strategy) => field.patch_strategy = PatchStrategy::parse(strategy),
                 ("key", key) => field.patch_merge_key = Some(key.into()),
                 ("in", members) => {
-                    let members: Vec<(&str, &str)> = members.split('.').map(|m| m.split_once('#').unwrap_or((m, "0"))).collect();
+                    let members: Vec<(&str, &str)> =
+                        members.split('.').map(|m| m.split_once('#').unwrap_or((m, "0"))).collect();
                     field.embedded = members.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(".").into();
                     field.proto_embedded = members.iter().filter_map(|(_, number)| number.parse().ok()).collect();
                 }

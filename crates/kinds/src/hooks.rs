@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use trireme_machinery::field::ErrorList;
 
-use crate::Column;
+use crate::table::{self, Column, TableColumn};
 
 /// Who sends a request; some kinds record it (CertificateSigningRequest).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,9 +61,14 @@ pub trait Hooks: fmt::Debug + Send + Sync {
         let _ = (new, old, ctx);
     }
 
-    /// Whether an update counts as a new generation.
+    /// Whether an update counts as a new generation: something changed that is neither metadata nor status.
     fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
-        new.get("spec") != old.get("spec")
+        let differs = |a: &Value, b: &Value| {
+            a.as_object().into_iter().flatten().any(|(key, value)| {
+                !matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status") && b.get(key) != Some(value)
+            })
+        };
+        differs(new, old) || differs(old, new)
     }
 
     /// What is wrong with a new object, metadata aside.
@@ -90,16 +95,19 @@ pub trait Hooks: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// The columns of a Table of this kind.
+    /// The columns of a Table of this kind, with what stands in their cells.
+    fn table(&self) -> &'static [TableColumn] {
+        table::PLAIN
+    }
+
+    /// The columns of a Table of this kind, as they are published.
     fn columns(&self) -> Vec<Column> {
-        vec![Column::name(), Column::created_at()]
+        self.table().iter().map(TableColumn::published).collect()
     }
 
     /// The cells of one row, one for each column.
     fn cells(&self, obj: &Value, now: Timestamp) -> Vec<Value> {
-        let _ = now;
-        let metadata = &obj["metadata"];
-        vec![metadata["name"].clone(), metadata["creationTimestamp"].clone()]
+        self.table().iter().map(|column| column.cell(obj, now)).collect()
     }
 
     /// The names that a field selector may use besides `metadata.name` and `metadata.namespace`.

@@ -184,7 +184,12 @@ impl Kind {
         if self.namespaced {
             fields.push(("metadata.namespace".to_owned(), text("namespace")));
         }
-        fields.extend(self.hooks.selectable_field_names().iter().map(|name| ((*name).to_owned(), self.hooks.selectable_field(obj, name))));
+        fields.extend(
+            self.hooks
+                .selectable_field_names()
+                .iter()
+                .map(|name| ((*name).to_owned(), self.hooks.selectable_field(obj, name))),
+        );
         fields
     }
 

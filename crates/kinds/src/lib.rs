@@ -12,16 +12,17 @@
 //! a `serde_json::Value` throughout and nothing is serialised from a typed view.
 
 mod builtin;
-mod column;
+mod cells;
 mod decode;
+mod defaults;
 mod definition;
 mod facts;
-mod defaults;
 mod hooks;
 mod kind;
 pub mod metadata;
 mod registry;
 mod rules;
+mod table;
 
 mod admissionregistration;
 mod apiextensions;
@@ -46,11 +47,11 @@ mod scheduling;
 mod storage;
 mod storagemigration;
 
-pub use column::Column;
 pub use hooks::{Context, Hooks, NoHooks, Requester};
 pub use kind::{Kind, ScalePaths, Subresource};
 pub use registry::Registry;
 pub use rules::{NameRule, Propagation, Rules};
+pub use table::{About, CellFn, Column, TableColumn};
 
 /// What can be wrong with the table of facts.
 #[derive(Debug, thiserror::Error)]

@@ -34,17 +34,31 @@ pub(crate) fn set_generation(obj: &mut Value, generation: i64) {
 
 /// What is wrong with the metadata of a new object. Its name has been generated.
 pub(crate) fn validate(kind: &Kind, obj: &Value) -> ErrorList {
-    validate_with(&obj["metadata"], kind.namespaced, |name, prefix| kind.rules.names.check(name, prefix), &Path::new("metadata"))
+    validate_with(
+        &obj["metadata"],
+        kind.namespaced,
+        |name, prefix| kind.rules.names.check(name, prefix),
+        &Path::new("metadata"),
+    )
 }
 
 /// What is wrong with metadata that takes names of some rule.
-pub(crate) fn validate_with(metadata: &Value, namespaced: bool, name_rule: impl Fn(&str, bool) -> Vec<String>, at: &Path) -> ErrorList {
+pub(crate) fn validate_with(
+    metadata: &Value,
+    namespaced: bool,
+    name_rule: impl Fn(&str, bool) -> Vec<String>,
+    at: &Path,
+) -> ErrorList {
     let mut errors = ErrorList::new();
     let text = |key: &str| metadata[key].as_str().unwrap_or_default();
 
     let generate_name = text("generateName");
     if !generate_name.is_empty() {
-        errors.extend(name_rule(generate_name, true).into_iter().map(|m| field::invalid(&at.child("generateName"), generate_name, m)));
+        errors.extend(
+            name_rule(generate_name, true)
+                .into_iter()
+                .map(|m| field::invalid(&at.child("generateName"), generate_name, m)),
+        );
     }
     let name = text("name");
     if name.is_empty() {
@@ -60,7 +74,11 @@ pub(crate) fn validate_with(metadata: &Value, namespaced: bool, name_rule: impl 
     } else if namespace.is_empty() {
         errors.push(field::required(&at.child("namespace"), ""));
     } else {
-        errors.extend(names::is_dns1123_label(namespace).into_iter().map(|m| field::invalid(&at.child("namespace"), namespace, m)));
+        errors.extend(
+            names::is_dns1123_label(namespace)
+                .into_iter()
+                .map(|m| field::invalid(&at.child("namespace"), namespace, m)),
+        );
     }
     errors.extend(common(metadata, at));
     errors.extend(finalizers(metadata, &at.child("finalizers")));
@@ -87,13 +105,18 @@ pub(crate) fn validate_update(_kind: &Kind, new: &Value, old: &Value) -> ErrorLi
     if new["resourceVersion"].as_str().unwrap_or_default().is_empty() {
         errors.push(field::invalid(&at.child("resourceVersion"), "", "must be specified for an update"));
     }
-    let (new_generation, old_generation) = (new["generation"].as_i64().unwrap_or_default(), old["generation"].as_i64().unwrap_or_default());
+    let (new_generation, old_generation) =
+        (new["generation"].as_i64().unwrap_or_default(), old["generation"].as_i64().unwrap_or_default());
     if new_generation < old_generation {
         errors.push(field::invalid(&at.child("generation"), &new_generation, "must not be decremented"));
     }
     for key in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         if new[key] != old[key] {
-            let empty = if matches!(key, "name" | "namespace" | "uid") && new[key].is_null() { Value::from("") } else { new[key].clone() };
+            let empty = if matches!(key, "name" | "namespace" | "uid") && new[key].is_null() {
+                Value::from("")
+            } else {
+                new[key].clone()
+            };
             errors.push(field::invalid(&at.child(key), &empty, IMMUTABLE));
         }
     }
@@ -150,7 +173,11 @@ fn owner_references(references: &Value, at: &Path) -> ErrorList {
         if api_version.is_empty() {
             errors.push(field::required(&here.child("apiVersion"), "must not be empty"));
         } else if !well_formed {
-            errors.push(field::invalid(&here.child("apiVersion"), api_version, "must be <group>/<version> or <version>"));
+            errors.push(field::invalid(
+                &here.child("apiVersion"),
+                api_version,
+                "must be <group>/<version> or <version>",
+            ));
         }
         for key in ["kind", "name", "uid"] {
             if text(key).is_empty() {
@@ -159,7 +186,11 @@ fn owner_references(references: &Value, at: &Path) -> ErrorList {
         }
         if api_version == "v1" && kind == "Event" {
             let gvk = GroupVersionKind::from_api_version(api_version, kind);
-            errors.push(field::invalid(&here, &go_owner(reference), format!("{gvk} is disallowed from being an owner")));
+            errors.push(field::invalid(
+                &here,
+                &go_owner(reference),
+                format!("{gvk} is disallowed from being an owner"),
+            ));
         }
         if reference["controller"] == true {
             let name = format!("{kind}/{}", text("name"));
@@ -178,7 +209,8 @@ fn owner_references(references: &Value, at: &Path) -> ErrorList {
 
 /// An owner reference with what Go encodes always.
 fn go_owner(reference: &Value) -> Value {
-    let mut map: Map<String, Value> = ["apiVersion", "kind", "name", "uid"].into_iter().map(|k| (k.to_owned(), Value::from(""))).collect();
+    let mut map: Map<String, Value> =
+        ["apiVersion", "kind", "name", "uid"].into_iter().map(|k| (k.to_owned(), Value::from(""))).collect();
     map.extend(reference.as_object().cloned().unwrap_or_default());
     Value::Object(map)
 }

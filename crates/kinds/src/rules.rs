@@ -66,7 +66,9 @@ impl NameRule {
             Self::Subdomain => names::is_dns1123_subdomain(&masked),
             Self::Label => names::is_dns1123_label(&masked),
             Self::Dns1035Label => names::is_dns1035_label(&masked),
-            Self::PathSegment if prefix => names::is_path_segment(name).into_iter().filter(|m| !m.starts_with("may not be")).collect(),
+            Self::PathSegment if prefix => {
+                names::is_path_segment(name).into_iter().filter(|m| !m.starts_with("may not be")).collect()
+            }
             Self::PathSegment => names::is_path_segment(name),
         }
     }

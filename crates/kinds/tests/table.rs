@@ -35,7 +35,13 @@ fn described(group: &str, version: &str, r: &Value) -> String {
         .map(|s| {
             let kind = &s["responseKind"];
             let group_of = kind["group"].as_str().filter(|g| !g.is_empty()).unwrap_or(group);
-            format!("{}={}/{}{:?}", s["subresource"].as_str().unwrap(), group_of, kind["kind"].as_str().unwrap(), texts(&s["verbs"]))
+            format!(
+                "{}={}/{}{:?}",
+                s["subresource"].as_str().unwrap(),
+                group_of,
+                kind["kind"].as_str().unwrap(),
+                texts(&s["verbs"])
+            )
         })
         .collect();
     format!(
@@ -62,7 +68,16 @@ fn of_kind(kind: &Kind) -> String {
         .collect();
     format!(
         "{}/{} {} {} {} namespaced={} {:?} {:?} {:?} {:?}",
-        kind.group, kind.version, kind.plural, kind.kind, kind.singular, kind.namespaced, kind.verbs, kind.short_names, kind.categories, subresources
+        kind.group,
+        kind.version,
+        kind.plural,
+        kind.kind,
+        kind.singular,
+        kind.namespaced,
+        kind.verbs,
+        kind.short_names,
+        kind.categories,
+        subresources
     )
 }
 
@@ -93,16 +108,23 @@ fn the_facts_are_what_is_published() {
             assert_eq!(field.required, required.iter().any(|r| r == key), "{name}.{key} required");
             let list = match property["x-kubernetes-list-type"].as_str() {
                 Some("set") => Some(ListKind::Set),
-                Some("map") => Some(ListKind::Map(texts(&property["x-kubernetes-list-map-keys"]).into_iter().map(Into::into).collect())),
+                Some("map") => Some(ListKind::Map(
+                    texts(&property["x-kubernetes-list-map-keys"]).into_iter().map(Into::into).collect(),
+                )),
                 _ if property["type"] == "array" => Some(ListKind::Atomic),
                 _ => None,
             };
             assert_eq!(schema.list_kind(field), list.as_ref(), "{name}.{key} list type");
-            assert_eq!(field.patch_merge_key.as_deref(), property["x-kubernetes-patch-merge-key"].as_str(), "{name}.{key} merge key");
+            assert_eq!(
+                field.patch_merge_key.as_deref(),
+                property["x-kubernetes-patch-merge-key"].as_str(),
+                "{name}.{key} merge key"
+            );
             let strategy = property["x-kubernetes-patch-strategy"].as_str().unwrap_or_default();
             assert_eq!(field.patch_strategy.merge, strategy.contains("merge"), "{name}.{key} merge");
             assert_eq!(field.patch_strategy.retain_keys, strategy.contains("retainKeys"), "{name}.{key} retainKeys");
-            let values = texts(if property["enum"].is_array() { &property["enum"] } else { &property["items"]["enum"] });
+            let values =
+                texts(if property["enum"].is_array() { &property["enum"] } else { &property["items"]["enum"] });
             assert_eq!(field.enum_values.iter().map(|v| &**v).collect::<Vec<_>>(), values, "{name}.{key} enum");
         }
     }

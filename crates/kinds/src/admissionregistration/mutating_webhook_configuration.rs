@@ -1,12 +1,32 @@
 //! MutatingWebhookConfiguration (v1 of admissionregistration.k8s.io).
 
+use crate::cells;
 use crate::definition::Definition;
+use crate::table::{AGE, NAME, TableColumn, column, words};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations")
-        .cluster()
-        .category("api-extensions")
-        .generation()
-        .conditional_update()
+    Definition::new(
+        "admissionregistration.k8s.io",
+        "v1",
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+    )
+    .cluster()
+    .category("api-extensions")
+    .generation()
+    .conditional_update()
+    .table(TABLE)
 }
+
+/// What `kubectl get` shows.
+static TABLE: &[TableColumn] = &[
+    NAME,
+    column(
+        "Webhooks",
+        "integer",
+        words("Webhooks indicates the number of webhooks registered in this configuration"),
+        |o, _| cells::count(o, "webhooks"),
+    ),
+    AGE,
+];

@@ -21,7 +21,11 @@ fn definition(definition: &mut Object) {
             empty(names, "listKind", format!("{kind}List"));
         }
     }
-    let stored = spec.get("versions").and_then(Value::as_array).and_then(|vs| vs.iter().find(|v| v["storage"] == true)).map(|v| v["name"].clone());
+    let stored = spec
+        .get("versions")
+        .and_then(Value::as_array)
+        .and_then(|vs| vs.iter().find(|v| v["storage"] == true))
+        .map(|v| v["name"].clone());
     if let (Some(stored), Some(status)) = (stored, ensure(definition, "status")) {
         empty(status, "storedVersions", json!([stored]));
     }

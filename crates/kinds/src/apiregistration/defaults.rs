@@ -5,6 +5,5 @@ use trireme_machinery::schema::DefaultFn;
 use crate::defaults::absent;
 
 /// Type and defaults.
-pub(crate) const DEFAULTS: &[(&str, DefaultFn)] = &[
-    ("io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference", |o| absent(o, "port", 443)),
-];
+pub(crate) const DEFAULTS: &[(&str, DefaultFn)] =
+    &[("io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference", |o| absent(o, "port", 443))];

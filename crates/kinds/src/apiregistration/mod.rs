@@ -9,7 +9,5 @@ use crate::definition::Definition;
 
 /// The kinds of the group.
 pub(crate) fn definitions() -> Vec<Definition> {
-    vec![
-        api_service::definition(),
-    ]
+    vec![api_service::definition()]
 }

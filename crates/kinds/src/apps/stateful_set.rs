@@ -1,6 +1,8 @@
 //! StatefulSet (v1 of apps).
 
+use crate::cells;
 use crate::definition::Definition;
+use crate::table::{AGE, NAME, TableColumn, column, containers, images, words};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -10,4 +12,16 @@ pub(crate) fn definition() -> Definition {
         .generation()
         .scale()
         .status()
+        .table(TABLE)
 }
+
+/// What `kubectl get` shows.
+static TABLE: &[TableColumn] = &[
+    NAME,
+    column("Ready", "string", words("Number of the pod with ready state"), |o, _| {
+        format!("{}/{}", cells::int(o, "status.readyReplicas"), cells::int(o, "spec.replicas")).into()
+    }),
+    AGE,
+    containers(|o, _| cells::names(o, "spec.template.spec.containers")),
+    images(|o, _| cells::images(o, "spec.template.spec.containers")),
+];

@@ -10,8 +10,5 @@ use crate::definition::Definition;
 
 /// The kinds of the group.
 pub(crate) fn definitions() -> Vec<Definition> {
-    vec![
-        self_subject_review::definition(),
-        token_review::definition(),
-    ]
+    vec![self_subject_review::definition(), token_review::definition()]
 }

@@ -28,7 +28,11 @@ fn autoscaler(autoscaler: &mut Object) {
     let Some(behavior) = object(spec, "behavior") else { return };
     let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
     let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
-    rules(behavior, "scaleUp", json!({"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": [pods, percent]}));
+    rules(
+        behavior,
+        "scaleUp",
+        json!({"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": [pods, percent]}),
+    );
     rules(behavior, "scaleDown", json!({"selectPolicy": "Max", "policies": [percent]}));
 }
 

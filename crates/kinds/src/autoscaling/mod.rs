@@ -10,8 +10,5 @@ use crate::definition::Definition;
 
 /// The kinds of the group.
 pub(crate) fn definitions() -> Vec<Definition> {
-    vec![
-        horizontal_pod_autoscaler_v1::definition(),
-        horizontal_pod_autoscaler::definition(),
-    ]
+    vec![horizontal_pod_autoscaler_v1::definition(), horizontal_pod_autoscaler::definition()]
 }

@@ -1,12 +1,56 @@
 //! Job (v1 of batch).
 
+use jiff::Timestamp;
+use serde_json::Value;
+use trireme_machinery::meta;
+
+use crate::cells;
 use crate::definition::Definition;
+use crate::table::{AGE, NAME, TableColumn, column, containers, field, images, wide, words};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("batch", "v1", "Job", "jobs")
-        .category("all")
-        .generation()
-        .status()
-        .orphans()
+    Definition::new("batch", "v1", "Job", "jobs").category("all").generation().status().orphans().table(TABLE)
+}
+
+/// What `kubectl get` shows.
+static TABLE: &[TableColumn] = &[
+    NAME,
+    column("Status", "string", words("Status of the job."), |o, _| status(o).into()),
+    column("Completions", "string", field("batch.v1.JobStatus", "succeeded"), |o, _| completions(o).into()),
+    column("Duration", "string", words("Time required to complete the job."), |o, now| duration(o, now).into()),
+    AGE,
+    containers(|o, _| cells::names(o, "spec.template.spec.containers")),
+    images(|o, _| cells::images(o, "spec.template.spec.containers")),
+    wide("Selector", "string", field("batch.v1.JobSpec", "selector"), |o, _| cells::selector(o, "spec.selector")),
+];
+
+fn status(job: &Value) -> &'static str {
+    if cells::has_condition(job, "Complete") {
+        "Complete"
+    } else if cells::has_condition(job, "Failed") {
+        "Failed"
+    } else if meta::is_deleting(job) {
+        "Terminating"
+    } else {
+        let under_way = ["Suspended", "FailureTarget", "SuccessCriteriaMet"];
+        under_way.into_iter().find(|c| cells::has_condition(job, c)).unwrap_or("Running")
+    }
+}
+
+fn completions(job: &Value) -> String {
+    let (succeeded, parallelism) = (cells::int(job, "status.succeeded"), cells::int(job, "spec.parallelism"));
+    match cells::at(job, "spec.completions").as_i64() {
+        Some(wanted) => format!("{succeeded}/{wanted}"),
+        None if parallelism > 1 => format!("{succeeded}/1 of {parallelism}"),
+        None => format!("{succeeded}/1"),
+    }
+}
+
+fn duration(job: &Value, now: Timestamp) -> String {
+    let time = |path: &str| cells::str(job, path).parse::<Timestamp>().ok();
+    match (time("status.startTime"), time("status.completionTime")) {
+        (None, _) => String::new(),
+        (Some(start), end) => cells::human(end.unwrap_or(now).as_second() - start.as_second()),
+    }
 }

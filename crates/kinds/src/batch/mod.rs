@@ -10,8 +10,5 @@ use crate::definition::Definition;
 
 /// The kinds of the group.
 pub(crate) fn definitions() -> Vec<Definition> {
-    vec![
-        cron_job::definition(),
-        job::definition(),
-    ]
+    vec![cron_job::definition(), job::definition()]
 }

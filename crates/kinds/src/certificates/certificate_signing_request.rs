@@ -1,6 +1,10 @@
 //! CertificateSigningRequest (v1 of certificates.k8s.io).
 
+use serde_json::Value;
+
+use crate::cells;
 use crate::definition::Definition;
+use crate::table::{AGE, NAME, TableColumn, column, field};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -9,4 +13,45 @@ pub(crate) fn definition() -> Definition {
         .short(&["csr"])
         .serves("approval", "CertificateSigningRequest", &["get", "patch", "update"])
         .status()
+        .table(TABLE)
+}
+
+/// What `kubectl get` shows.
+static TABLE: &[TableColumn] = &[
+    NAME,
+    AGE,
+    column("SignerName", "string", field("certificates.v1.CertificateSigningRequestSpec", "signerName"), |o, _| {
+        cells::text_or(o, "spec.signerName", "<none>")
+    }),
+    column("Requestor", "string", field("certificates.v1.CertificateSigningRequestSpec", "request"), |o, _| {
+        cells::text(o, "spec.username")
+    }),
+    column(
+        "RequestedDuration",
+        "string",
+        field("certificates.v1.CertificateSigningRequestSpec", "expirationSeconds"),
+        |o, _| cells::at(o, "spec.expirationSeconds").as_i64().map_or_else(|| "<none>".to_owned(), cells::human).into(),
+    ),
+    column("Condition", "string", field("certificates.v1.CertificateSigningRequestStatus", "conditions"), |o, _| {
+        condition(o).into()
+    }),
+];
+
+fn condition(request: &Value) -> String {
+    let has = |ty: &str| cells::list(request, "status.conditions").iter().any(|c| c["type"] == ty);
+    let mut text = if has("Denied") {
+        "Denied"
+    } else if has("Approved") {
+        "Approved"
+    } else {
+        "Pending"
+    }
+    .to_owned();
+    if has("Failed") {
+        text.push_str(",Failed");
+    }
+    if !cells::str(request, "status.certificate").is_empty() {
+        text.push_str(",Issued");
+    }
+    text
 }

@@ -247,7 +247,10 @@ fn limit_range_item(item: &mut Object) {
 /// Amounts finer than a thousandth are rounded up.
 fn resource_list(list: &mut Object) {
     for value in list.values_mut() {
-        let Some(quantity) = value.as_str().filter(|t| t.ends_with(['n', 'u'])).and_then(|t| Quantity::parse(t).ok()) else { continue };
+        let Some(quantity) = value.as_str().filter(|t| t.ends_with(['n', 'u'])).and_then(|t| Quantity::parse(t).ok())
+        else {
+            continue;
+        };
         *value = Quantity::from_milli(quantity.milli_value(), quantity.format()).to_string().into();
     }
 }

@@ -1,7 +1,9 @@
 //! Namespace (v1).
 
+use crate::cells;
 use crate::definition::Definition;
 use crate::rules::NameRule;
+use crate::table::{AGE, NAME, TableColumn, column, words};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -12,4 +14,12 @@ pub(crate) fn definition() -> Definition {
         .serves("finalize", "Namespace", &["update"])
         .status()
         .names(NameRule::Label)
+        .table(TABLE)
 }
+
+/// What `kubectl get` shows.
+static TABLE: &[TableColumn] = &[
+    NAME,
+    column("Status", "string", words("The status of the namespace"), |o, _| cells::text(o, "status.phase")),
+    AGE,
+];

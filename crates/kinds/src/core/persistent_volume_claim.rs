@@ -1,10 +1,49 @@
 //! PersistentVolumeClaim (v1).
 
+use serde_json::Value;
+use trireme_machinery::meta;
+
+use crate::cells;
 use crate::definition::Definition;
+use crate::table::{AGE, NAME, TableColumn, column, field, wide, words};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
-        .short(&["pvc"])
-        .status()
+    Definition::new("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims").short(&["pvc"]).status().table(TABLE)
+}
+
+/// What `kubectl get` shows.
+static TABLE: &[TableColumn] = &[
+    NAME,
+    column("Status", "string", field("core.v1.PersistentVolumeClaimStatus", "phase"), |o, _| {
+        if meta::is_deleting(o) { "Terminating".into() } else { cells::text(o, "status.phase") }
+    }),
+    column("Volume", "string", field("core.v1.PersistentVolumeClaimSpec", "volumeName"), |o, _| {
+        cells::text(o, "spec.volumeName")
+    }),
+    column("Capacity", "string", field("core.v1.PersistentVolumeClaimStatus", "capacity"), |o, _| capacity(o).into()),
+    column("Access Modes", "string", field("core.v1.PersistentVolumeClaimStatus", "accessModes"), |o, _| {
+        if bound(o) { cells::access_modes(o, "status.accessModes") } else { "".into() }
+    }),
+    column("StorageClass", "string", words("StorageClass of the pvc"), |o, _| storage_class(o).into()),
+    column("VolumeAttributesClass", "string", words("VolumeAttributesClass of the pvc"), |o, _| {
+        cells::text_or(o, "spec.volumeAttributesClassName", "<unset>")
+    }),
+    AGE,
+    wide("VolumeMode", "string", field("core.v1.PersistentVolumeClaimSpec", "volumeMode"), |o, _| {
+        cells::text_or(o, "spec.volumeMode", "<unset>")
+    }),
+];
+
+fn bound(claim: &Value) -> bool {
+    !cells::str(claim, "spec.volumeName").is_empty()
+}
+
+fn capacity(claim: &Value) -> String {
+    if bound(claim) { cells::quantity(&cells::at(claim, "status.capacity")["storage"]) } else { String::new() }
+}
+
+fn storage_class(claim: &Value) -> String {
+    let old = meta::annotation(claim, "volume.beta.kubernetes.io/storage-class");
+    old.unwrap_or_else(|| cells::str(claim, "spec.storageClassName")).to_owned()
 }

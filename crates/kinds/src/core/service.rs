@@ -1,10 +1,14 @@
 //! Service (v1).
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
+use crate::cells;
 use crate::defaults::{Object, absent, empty, ensure, items, object, text};
 use crate::definition::Definition;
 use crate::rules::NameRule;
+use crate::table::{AGE, NAME, TableColumn, column, field, wide};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -16,6 +20,53 @@ pub(crate) fn definition() -> Definition {
         .status()
         .create_on_update()
         .names(NameRule::Dns1035Label)
+        .table(TABLE)
+}
+
+/// What `kubectl get` shows.
+static TABLE: &[TableColumn] = &[
+    NAME,
+    column("Type", "string", field("core.v1.ServiceSpec", "type"), |o, _| cells::text(o, "spec.type")),
+    column("Cluster-IP", "string", field("core.v1.ServiceSpec", "clusterIP"), |o, _| {
+        cells::list(o, "spec.clusterIPs").first().cloned().unwrap_or_else(|| "<none>".into())
+    }),
+    column("External-IP", "string", field("core.v1.ServiceSpec", "externalIPs"), |o, _| external_ip(o).into()),
+    column("Port(s)", "string", field("core.v1.ServiceSpec", "ports"), |o, _| ports(o).into()),
+    AGE,
+    wide("Selector", "string", field("core.v1.ServiceSpec", "selector"), |o, _| cells::labels(o, "spec.selector")),
+];
+
+fn external_ip(service: &Value) -> String {
+    let external: Vec<&str> = cells::list(service, "spec.externalIPs").iter().filter_map(Value::as_str).collect();
+    match cells::str(service, "spec.type") {
+        "ClusterIP" | "NodePort" if external.is_empty() => "<none>".to_owned(),
+        "ClusterIP" | "NodePort" => external.join(","),
+        "LoadBalancer" => {
+            let balancer: BTreeSet<&str> = cells::list(service, "status.loadBalancer.ingress")
+                .iter()
+                .filter_map(|i| i["ip"].as_str().or(i["hostname"].as_str()))
+                .filter(|address| !address.is_empty())
+                .collect();
+            let all: Vec<&str> = balancer.into_iter().chain(external).collect();
+            if all.is_empty() { "<pending>".to_owned() } else { all.join(",") }
+        }
+        "ExternalName" => cells::str(service, "spec.externalName").to_owned(),
+        _ => "<unknown>".to_owned(),
+    }
+}
+
+fn ports(service: &Value) -> String {
+    let ports: Vec<String> = cells::list(service, "spec.ports")
+        .iter()
+        .map(|port| {
+            let (number, protocol) = (cells::int(port, "port"), cells::str(port, "protocol"));
+            match cells::int(port, "nodePort") {
+                node if node > 0 => format!("{number}:{node}/{protocol}"),
+                _ => format!("{number}/{protocol}"),
+            }
+        })
+        .collect();
+    if ports.is_empty() { "<none>".to_owned() } else { ports.join(",") }
 }
 
 /// What a Service gets that says nothing else.

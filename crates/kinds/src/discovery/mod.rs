@@ -9,7 +9,5 @@ use crate::definition::Definition;
 
 /// The kinds of the group.
 pub(crate) fn definitions() -> Vec<Definition> {
-    vec![
-        endpoint_slice::definition(),
-    ]
+    vec![endpoint_slice::definition()]
 }

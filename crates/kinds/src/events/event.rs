@@ -4,8 +4,5 @@ use crate::definition::Definition;
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("events.k8s.io", "v1", "Event", "events")
-        .short(&["ev"])
-        .stored_as("v1")
-        .create_on_update()
+    Definition::new("events.k8s.io", "v1", "Event", "events").short(&["ev"]).stored_as("v1").create_on_update()
 }

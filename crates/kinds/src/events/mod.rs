@@ -6,7 +6,5 @@ use crate::definition::Definition;
 
 /// The kinds of the group.
 pub(crate) fn definitions() -> Vec<Definition> {
-    vec![
-        event::definition(),
-    ]
+    vec![event::definition()]
 }

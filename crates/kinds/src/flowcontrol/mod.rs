@@ -10,8 +10,5 @@ use crate::definition::Definition;
 
 /// The kinds of the group.
 pub(crate) fn definitions() -> Vec<Definition> {
-    vec![
-        flow_schema::definition(),
-        priority_level_configuration::definition(),
-    ]
+    vec![flow_schema::definition(), priority_level_configuration::definition()]
 }

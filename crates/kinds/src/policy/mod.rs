@@ -6,7 +6,5 @@ use crate::definition::Definition;
 
 /// The kinds of the group.
 pub(crate) fn definitions() -> Vec<Definition> {
-    vec![
-        pod_disruption_budget::definition(),
-    ]
+    vec![pod_disruption_budget::definition()]
 }

@@ -5,11 +5,8 @@ use trireme_machinery::schema::DefaultFn;
 use crate::defaults::{Object, empty, ensure, text};
 
 /// Type and defaults.
-pub(crate) const DEFAULTS: &[(&str, DefaultFn)] = &[
-    ("rbac.v1.ClusterRoleBinding", role_ref),
-    ("rbac.v1.RoleBinding", role_ref),
-    ("rbac.v1.Subject", subject),
-];
+pub(crate) const DEFAULTS: &[(&str, DefaultFn)] =
+    &[("rbac.v1.ClusterRoleBinding", role_ref), ("rbac.v1.RoleBinding", role_ref), ("rbac.v1.Subject", subject)];
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 

@@ -12,10 +12,5 @@ use crate::definition::Definition;
 
 /// The kinds of the group.
 pub(crate) fn definitions() -> Vec<Definition> {
-    vec![
-        cluster_role_binding::definition(),
-        cluster_role::definition(),
-        role_binding::definition(),
-        role::definition(),
-    ]
+    vec![cluster_role_binding::definition(), cluster_role::definition(), role_binding::definition(), role::definition()]
 }

@@ -5,7 +5,5 @@ use crate::rules::NameRule;
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("rbac.authorization.k8s.io", "v1", "Role", "roles")
-        .create_on_update()
-        .names(NameRule::PathSegment)
+    Definition::new("rbac.authorization.k8s.io", "v1", "Role", "roles").create_on_update().names(NameRule::PathSegment)
 }

@@ -1,11 +1,43 @@
 //! RoleBinding (v1 of rbac.authorization.k8s.io).
 
+use serde_json::Value;
+
+use crate::cells;
 use crate::definition::Definition;
 use crate::rules::NameRule;
+use crate::table::{AGE, NAME, TableColumn, column, field, wide, words};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
     Definition::new("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
         .create_on_update()
         .names(NameRule::PathSegment)
+        .table(TABLE)
+}
+
+/// What `kubectl get` shows.
+static TABLE: &[TableColumn] = &[
+    NAME,
+    column("Role", "string", field("rbac.v1.RoleBinding", "roleRef"), |o, _| {
+        format!("{}/{}", cells::str(o, "roleRef.kind"), cells::str(o, "roleRef.name")).into()
+    }),
+    AGE,
+    wide("Users", "string", words("Users in the roleBinding"), |o, _| subjects(o, "User").into()),
+    wide("Groups", "string", words("Groups in the roleBinding"), |o, _| subjects(o, "Group").into()),
+    wide("ServiceAccounts", "string", words("ServiceAccounts in the roleBinding"), |o, _| {
+        subjects(o, "ServiceAccount").into()
+    }),
+];
+
+/// The subjects of one kind.
+pub(crate) fn subjects(binding: &Value, kind: &str) -> String {
+    let named: Vec<String> = cells::list(binding, "subjects")
+        .iter()
+        .filter(|s| s["kind"] == kind)
+        .map(|s| match cells::str(s, "namespace") {
+            namespace if kind == "ServiceAccount" => format!("{namespace}/{}", cells::str(s, "name")),
+            _ => cells::str(s, "name").to_owned(),
+        })
+        .collect();
+    named.join(", ")
 }

@@ -1,8 +1,9 @@
 //! ResourceClaimTemplate (v1 of resource.k8s.io).
 
 use crate::definition::Definition;
+use crate::table::NAME_AND_AGE;
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates")
+    Definition::new("resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates").table(NAME_AND_AGE)
 }

@@ -1,6 +1,9 @@
 //! PriorityClass (v1 of scheduling.k8s.io).
 
+
+use crate::cells;
 use crate::definition::Definition;
+use crate::table::{AGE, NAME, TableColumn, column, field};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -8,4 +11,18 @@ pub(crate) fn definition() -> Definition {
         .cluster()
         .short(&["pc"])
         .generation()
+        .table(TABLE)
 }
+
+/// What `kubectl get` shows.
+static TABLE: &[TableColumn] = &[
+    NAME,
+    column("Value", "integer", field("scheduling.v1.PriorityClass", "value"), |o, _| cells::number(o, "value")),
+    column("Global-Default", "boolean", field("scheduling.v1.PriorityClass", "globalDefault"), |o, _| {
+        cells::truth(o, "globalDefault", false)
+    }),
+    AGE,
+    column("PreemptionPolicy", "string", field("scheduling.v1.PriorityClass", "preemptionPolicy"), |o, _| {
+        cells::text(o, "preemptionPolicy")
+    }),
+];

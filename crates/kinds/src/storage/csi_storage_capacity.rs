@@ -4,6 +4,5 @@ use crate::definition::Definition;
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities")
-        .conditional_update()
+    Definition::new("storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities").conditional_update()
 }

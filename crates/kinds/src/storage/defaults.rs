@@ -6,10 +6,8 @@ use trireme_machinery::schema::DefaultFn;
 use crate::defaults::{Object, absent, empty, ensure};
 
 /// Type and defaults.
-pub(crate) const DEFAULTS: &[(&str, DefaultFn)] = &[
-    ("storage.v1.StorageClass", storage_class),
-    ("storage.v1.CSIDriver", csi_driver),
-];
+pub(crate) const DEFAULTS: &[(&str, DefaultFn)] =
+    &[("storage.v1.StorageClass", storage_class), ("storage.v1.CSIDriver", csi_driver)];
 
 fn storage_class(class: &mut Object) {
     absent(class, "reclaimPolicy", "Delete");

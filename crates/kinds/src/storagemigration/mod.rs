@@ -6,7 +6,5 @@ use crate::definition::Definition;
 
 /// The kinds of the group.
 pub(crate) fn definitions() -> Vec<Definition> {
-    vec![
-        storage_version_migration::definition(),
-    ]
+    vec![storage_version_migration::definition()]
 }

@@ -30,7 +30,9 @@ pub(crate) fn normal(value: &Value) -> Value {
 
 /// The order of causes is not fixed, so neither is that of the message made from them.
 fn sort_causes(status: &mut Map<String, Value>) {
-    let Some(causes) = status.get_mut("details").and_then(|d| d.get_mut("causes")).and_then(Value::as_array_mut) else { return };
+    let Some(causes) = status.get_mut("details").and_then(|d| d.get_mut("causes")).and_then(Value::as_array_mut) else {
+        return;
+    };
     causes.sort_by_key(Value::to_string);
     if causes.len() > 1
         && let Some(message) = status.get("message").and_then(Value::as_str)

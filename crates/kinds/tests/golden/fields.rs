@@ -38,11 +38,11 @@ fn play(group: &str) -> Option<(usize, usize)> {
         if found.is_empty() {
             count.0 += 1;
         } else if let Some(pattern) = &show
-            && id.contains(pattern.as_str())
-            && shown < 40
+            && format!("{id} want={want_code} got={code}").contains(pattern.as_str())
+            && shown < 60
         {
             shown += 1;
-            eprintln!("{id}");
+            eprintln!("{id} want={want_code} got={code}");
             found.iter().take(6).for_each(|d| eprintln!("    {}", d.chars().take(600).collect::<String>()));
         }
     }

@@ -22,7 +22,11 @@ pub(crate) fn create(path: &str, body: &Value) -> Result<Answer, Status> {
         return Err(kind.strict_refusal(&warnings));
     }
     kind.default(&mut obj);
-    let requester = Requester { name: "golden".into(), groups: vec!["system:masters".into(), "system:authenticated".into()], ..Requester::default() };
+    let requester = Requester {
+        name: "golden".into(),
+        groups: vec!["system:masters".into(), "system:authenticated".into()],
+        ..Requester::default()
+    };
     let ctx = Context { now: Timestamp::now(), requester: Some(&requester) };
     let metadata = obj["metadata"].as_object_mut().unwrap();
     match (kind.namespaced, metadata.get("namespace").and_then(Value::as_str).map(str::to_owned)) {
@@ -30,10 +34,14 @@ pub(crate) fn create(path: &str, body: &Value) -> Result<Answer, Status> {
             metadata.insert("namespace".into(), namespace.into());
         }
         (true, Some(given)) if given != namespace => {
-            return Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
         }
         (false, Some(given)) if given != namespace => {
-            return Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
         }
         _ => {}
     }
@@ -65,9 +73,12 @@ pub(crate) fn create(path: &str, body: &Value) -> Result<Answer, Status> {
 
 fn route(path: &str) -> Result<(std::sync::Arc<Kind>, String), Status> {
     let parts: Vec<&str> = path.split('?').next().unwrap().trim_start_matches('/').split('/').collect();
-    let (group, version, rest) = if parts[0] == "api" { ("", parts[1], &parts[2..]) } else { (parts[1], parts[2], &parts[3..]) };
-    let (namespace, resource) = if rest[0] == "namespaces" && rest.len() > 2 { (rest[1], rest[2]) } else { ("", rest[0]) };
-    let kind = Registry::builtin().by_resource(group, version, resource).unwrap_or_else(|| panic!("no kind for {path}"));
+    let (group, version, rest) =
+        if parts[0] == "api" { ("", parts[1], &parts[2..]) } else { (parts[1], parts[2], &parts[3..]) };
+    let (namespace, resource) =
+        if rest[0] == "namespaces" && rest.len() > 2 { (rest[1], rest[2]) } else { ("", rest[0]) };
+    let kind =
+        Registry::builtin().by_resource(group, version, resource).unwrap_or_else(|| panic!("no kind for {path}"));
     Ok((kind, namespace.to_owned()))
 }
 
@@ -89,7 +100,8 @@ fn dedup_owners(obj: &mut Value, warnings: &mut Vec<String>) {
 /// What the default admission plugins do to the cases' Pods and claims.
 pub(crate) fn admit(kind: &Kind, obj: &mut Value) {
     if kind.kind == "Node" {
-        let taints = obj["spec"].as_object_mut().unwrap().entry("taints").or_insert_with(|| json!([])).as_array_mut().unwrap();
+        let taints =
+            obj["spec"].as_object_mut().unwrap().entry("taints").or_insert_with(|| json!([])).as_array_mut().unwrap();
         if !taints.iter().any(|t| t["key"] == "node.kubernetes.io/not-ready" && t["effect"] == "NoSchedule") {
             taints.push(json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}));
         }
@@ -123,11 +135,12 @@ pub(crate) fn admit(kind: &Kind, obj: &mut Value) {
     }
     let tolerations = spec.entry("tolerations").or_insert_with(|| json!([])).as_array_mut().unwrap();
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-        let known = tolerations.iter().any(|t| {
-            (t["key"] == key || t["key"].is_null()) && (t["effect"] == "NoExecute" || t["effect"].is_null())
-        });
+        let known = tolerations
+            .iter()
+            .any(|t| (t["key"] == key || t["key"].is_null()) && (t["effect"] == "NoExecute" || t["effect"].is_null()));
         if !known {
-            tolerations.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
+            tolerations
+                .push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
         }
     }
     spec.insert("priority".into(), 0.into());
@@ -145,7 +158,9 @@ fn allocate(kind: &Kind, obj: &mut Value) {
         spec.entry("ipFamilyPolicy").or_insert_with(|| "SingleStack".into());
         let ip = spec.entry("clusterIP").or_insert_with(|| "10.96.0.9".into()).clone();
         spec.entry("clusterIPs").or_insert_with(|| json!([ip]));
-        if spec["type"] != "ClusterIP" && (spec["type"] == "NodePort" || spec.get("allocateLoadBalancerNodePorts") != Some(&Value::Bool(false))) {
+        if spec["type"] != "ClusterIP"
+            && (spec["type"] == "NodePort" || spec.get("allocateLoadBalancerNodePorts") != Some(&Value::Bool(false)))
+        {
             for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
                 port.as_object_mut().unwrap().entry("nodePort").or_insert_with(|| 30001.into());
             }
