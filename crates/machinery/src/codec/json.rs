@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::{MAX_DEPTH, Parsed};
+use super::{KEPT_DEPTH, MAX_DEPTH, Parsed};
 use crate::Error;
 use crate::go::quote_byte;
 
@@ -13,7 +13,7 @@ const MAX_DUPLICATES: usize = 100;
 
 /// Reads one JSON value.
 pub fn parse(body: &[u8]) -> Result<Parsed, Error> {
-    Parser { body, at: 0, stack: Vec::new(), duplicates: Vec::new() }.run()
+    Parser { body, at: 0, stack: Vec::new(), duplicates: Vec::new(), too_deep: false }.run()
 }
 
 /// What Go calls the type of a value in its errors.
@@ -39,6 +39,7 @@ struct Parser<'a> {
     at: usize,
     stack: Vec<Open>,
     duplicates: Vec<String>,
+    too_deep: bool,
 }
 
 impl Parser<'_> {
@@ -57,7 +58,7 @@ impl Parser<'_> {
                     Some(Open::List(mut list)) => {
                         list.push(value);
                         match self.byte() {
-                            Some(b']') => Value::Array(list),
+                            Some(b']') => self.kept(Value::Array(list)),
                             Some(b',') => {
                                 self.stack.push(Open::List(list));
                                 self.at += 1;
@@ -72,7 +73,7 @@ impl Parser<'_> {
                         }
                         map.insert(key, value);
                         match self.byte() {
-                            Some(b'}') => Value::Object(map),
+                            Some(b'}') => self.kept(Value::Object(map)),
                             Some(b',') => {
                                 self.at += 1;
                                 self.skip_space();
@@ -90,11 +91,20 @@ impl Parser<'_> {
         }
     }
 
-    fn end(&self, value: Value) -> Result<Parsed, Error> {
+    fn end(self, value: Value) -> Result<Parsed, Error> {
         if self.at < self.body.len() {
             return Err(self.unexpected("after top-level value"));
         }
-        Ok(Parsed { value, duplicates: self.duplicates.clone() })
+        Ok(Parsed { value, duplicates: self.duplicates, too_deep: self.too_deep })
+    }
+
+    /// A list or a map that ends, unless it lies too deep.
+    fn kept(&mut self, value: Value) -> Value {
+        if self.stack.len() < KEPT_DEPTH {
+            return value;
+        }
+        self.too_deep = true;
+        Value::Null
     }
 
     /// A value that needs no stack; `None` after opening one that does.
@@ -394,14 +404,12 @@ mod tests {
     fn nesting_is_bounded() {
         let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
         assert_eq!(error(nested(MAX_DEPTH + 1).as_bytes()), "invalid character '[' exceeded max depth");
-        // The deepest body that passes can be copied, printed and dropped on a thread's usual stack.
-        let deepest = parse(nested(MAX_DEPTH).as_bytes()).unwrap().value;
-        std::thread::Builder::new()
-            .stack_size(8 << 20)
-            .spawn(move || assert_eq!(deepest.clone().to_string().len(), 2 * MAX_DEPTH))
-            .unwrap()
-            .join()
-            .unwrap();
+        let deepest = parse(nested(MAX_DEPTH).as_bytes()).unwrap();
+        assert!(deepest.too_deep);
+        assert_eq!(deepest.value.to_string(), format!("{}null{}", "[".repeat(KEPT_DEPTH), "]".repeat(KEPT_DEPTH)));
+        let kept = parse(nested(KEPT_DEPTH).as_bytes()).unwrap();
+        assert!(!kept.too_deep);
+        assert_eq!(kept.value.clone().to_string(), nested(KEPT_DEPTH));
     }
 
     proptest! {

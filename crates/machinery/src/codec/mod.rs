@@ -16,6 +16,11 @@ use crate::status::Status;
 /// How deep a body may nest.
 pub const MAX_DEPTH: usize = 10_000;
 
+/// How deep a value is kept. No typed kind nests so deep, so what lies deeper is in a field that decoding drops; only
+/// where unknown fields are preserved it would be lost, and such a body must be refused. Everything that walks over a
+/// value may therefore recurse.
+pub const KEPT_DEPTH: usize = 1_000;
+
 /// A body, and what is odd about it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
@@ -23,6 +28,8 @@ pub struct Parsed {
     pub value: Value,
     /// The keys that stand twice, in the words of strict decoding (`duplicate field "data.k"`).
     pub duplicates: Vec<String>,
+    /// Whether something lay below [`KEPT_DEPTH`]; null stands in its place.
+    pub too_deep: bool,
 }
 
 /// The formats of bodies that this crate reads.

@@ -6,7 +6,7 @@ use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, T
 use serde_json::{Map, Value};
 
 use super::resolve::{self, Scalar};
-use super::{MAX_DEPTH, Parsed, json};
+use super::{KEPT_DEPTH, MAX_DEPTH, Parsed, json};
 use crate::Error;
 use crate::go::{json as go_json, quote};
 
@@ -53,9 +53,10 @@ enum Key {
 #[derive(Default)]
 struct Composer {
     stack: Vec<Open>,
-    anchors: HashMap<usize, (Value, usize)>,
+    anchors: HashMap<usize, (Value, (usize, usize))>,
     aliased: usize,
     duplicates: Vec<String>,
+    too_deep: bool,
 }
 
 impl Composer {
@@ -91,7 +92,7 @@ impl Composer {
             [] => Vec::new(),
             lines => vec![format!("yaml: unmarshal errors:\n  {}", lines.join("\n  "))],
         };
-        Ok(Parsed { value: root, duplicates })
+        Ok(Parsed { value: root, duplicates, too_deep: self.too_deep })
     }
 
     fn wants_key(&self) -> bool {
@@ -128,6 +129,12 @@ impl Composer {
                 Value::Object(map)
             }
         };
+        let value = if self.stack.len() < KEPT_DEPTH {
+            value
+        } else {
+            self.too_deep = true;
+            Value::Null
+        };
         self.finish(value, open.anchor, open.line)
     }
 
@@ -155,10 +162,14 @@ impl Composer {
     }
 
     fn aliased(&mut self, id: usize) -> Result<Value, Error> {
-        let Some((value, size)) = self.anchors.get(&id) else {
+        let Some((value, (size, depth))) = self.anchors.get(&id) else {
             return Err(Error::Yaml("yaml: anchor value contains itself".to_owned()));
         };
         self.aliased += size;
+        if self.stack.len() + depth > KEPT_DEPTH {
+            self.too_deep = true;
+            return Ok(Value::Null);
+        }
         if self.aliased > MAX_ALIASED {
             return Err(Error::Yaml("yaml: document contains excessive aliasing".to_owned()));
         }
@@ -183,18 +194,20 @@ fn merge(merged: &mut Vec<Map<String, Value>>, value: Value) -> Result<(), Error
     Ok(())
 }
 
-fn size(value: &Value) -> usize {
-    let mut count = 0;
-    let mut todo = vec![value];
-    while let Some(value) = todo.pop() {
+/// How many values a value holds, and how deep it is.
+fn size(value: &Value) -> (usize, usize) {
+    let (mut count, mut depth) = (0, 0);
+    let mut todo = vec![(value, 0)];
+    while let Some((value, at)) = todo.pop() {
         count += 1;
+        depth = depth.max(at);
         match value {
-            Value::Array(list) => todo.extend(list),
-            Value::Object(map) => todo.extend(map.values()),
+            Value::Array(list) => todo.extend(list.iter().map(|value| (value, at + 1))),
+            Value::Object(map) => todo.extend(map.values().map(|value| (value, at + 1))),
             _ => {}
         }
     }
-    count
+    (count, depth)
 }
 
 fn key_name(value: &Value) -> Result<String, Error> {

@@ -16,6 +16,7 @@ fn field(name: &str, ty: TypeId, strategy: &str, key: &str) -> Field {
         patch_merge_key: (!key.is_empty()).then(|| key.into()),
         proto_number: 0,
         embedded: "".into(),
+        proto_embedded: Vec::new(),
     }
 }
 
