@@ -139,7 +139,12 @@ impl Reader {
             _ => (None, text),
         };
         let (shape, named) = self.shape(body, list, atomic)?;
-        let go = go.map_or(named, str::to_owned);
+        // A map whose keys have a type of their own is named by it and by its values.
+        let go = match go {
+            Some(go) if go.ends_with(']') => format!("{go}{}", named.trim_start_matches("map[string]")),
+            Some(go) => go.to_owned(),
+            None => named,
+        };
         let id = self.builder.add(Type { name: "".into(), go: go.into(), shape, defaults: None });
         self.scalars.insert(key, id);
         Ok(id)

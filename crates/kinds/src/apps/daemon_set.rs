@@ -2,7 +2,10 @@
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, containers, field, images, wide};
+use serde_json::Value;
+use trireme_machinery::meta;
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -11,7 +14,27 @@ pub(crate) fn definition() -> Definition {
         .category("all")
         .generation()
         .status()
-        .table(TABLE)
+        .hooks(DaemonSet)
+}
+
+#[derive(Debug)]
+struct DaemonSet;
+
+impl Hooks for DaemonSet {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn prepare_create(&self, set: &mut Value, _: &Context<'_>) {
+        let wanted = meta::annotation(set, TEMPLATE_GENERATION).and_then(|g| g.parse::<i64>().ok()).unwrap_or_default();
+        meta::set_annotation(set, TEMPLATE_GENERATION, &wanted.max(1).to_string());
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Context<'_>) {
+        let had = meta::annotation(old, TEMPLATE_GENERATION).and_then(|g| g.parse::<i64>().ok()).unwrap_or_default();
+        let changed = new["spec"]["template"] != old["spec"]["template"];
+        meta::set_annotation(new, TEMPLATE_GENERATION, &(had + i64::from(changed)).to_string());
+    }
 }
 
 /// What `kubectl get` shows.
@@ -40,3 +63,6 @@ static TABLE: &[TableColumn] = &[
     images(|o, _| cells::images(o, "spec.template.spec.containers")),
     wide("Selector", "string", field("apps.v1.DaemonSetSpec", "selector"), |o, _| cells::selector(o, "spec.selector")),
 ];
+
+/// Counts the templates of a DaemonSet.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";

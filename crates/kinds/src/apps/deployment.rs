@@ -2,7 +2,9 @@
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, containers, field, images, wide, words};
+use serde_json::Value;
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -12,7 +14,32 @@ pub(crate) fn definition() -> Definition {
         .generation()
         .scale()
         .status()
-        .table(TABLE)
+        .hooks(Deployment)
+}
+
+#[derive(Debug)]
+struct Deployment;
+
+impl Hooks for Deployment {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
+        // Annotations are copied to the ReplicaSets.
+        new["spec"] != old["spec"] || new["metadata"]["annotations"] != old["metadata"]["annotations"]
+    }
+
+    fn prepare_update_status(&self, new: &mut Value, old: &Value, _: &Context<'_>) {
+        match old["metadata"].get("labels") {
+            Some(labels) => new["metadata"]["labels"] = labels.clone(),
+            None => {
+                if let Some(metadata) = new["metadata"].as_object_mut() {
+                    metadata.remove("labels");
+                }
+            }
+        }
+    }
 }
 
 /// What `kubectl get` shows.

@@ -2,6 +2,7 @@
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::Hooks;
 use crate::table::{AGE, NAME, TableColumn, column, containers, field, images, wide};
 
 /// What it is.
@@ -12,7 +13,20 @@ pub(crate) fn definition() -> Definition {
         .generation()
         .scale()
         .status()
-        .table(TABLE)
+        .hooks(ReplicaSet)
+}
+
+#[derive(Debug)]
+struct ReplicaSet;
+
+impl Hooks for ReplicaSet {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn selectable_field_names(&self) -> &'static [&'static str] {
+        &["status.replicas"]
+    }
 }
 
 /// What `kubectl get` shows.

@@ -2,6 +2,7 @@
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::Hooks;
 use crate::table::{AGE, NAME, TableColumn, column, containers, images, words};
 
 /// What it is.
@@ -12,7 +13,16 @@ pub(crate) fn definition() -> Definition {
         .generation()
         .scale()
         .status()
-        .table(TABLE)
+        .hooks(StatefulSet)
+}
+
+#[derive(Debug)]
+struct StatefulSet;
+
+impl Hooks for StatefulSet {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
 }
 
 /// What `kubectl get` shows.

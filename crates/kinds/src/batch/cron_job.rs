@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::Hooks;
 use crate::table::{AGE, NAME, TableColumn, column, containers, field, images, wide};
 
 /// What it is.
@@ -14,7 +15,16 @@ pub(crate) fn definition() -> Definition {
         .category("all")
         .generation()
         .status()
-        .table(TABLE)
+        .hooks(CronJob)
+}
+
+#[derive(Debug)]
+struct CronJob;
+
+impl Hooks for CronJob {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
 }
 
 /// What `kubectl get` shows.

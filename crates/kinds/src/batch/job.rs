@@ -3,14 +3,44 @@
 use jiff::Timestamp;
 use serde_json::Value;
 use trireme_machinery::meta;
+use trireme_machinery::tree;
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, containers, field, images, wide, words};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("batch", "v1", "Job", "jobs").category("all").generation().status().orphans().table(TABLE)
+    Definition::new("batch", "v1", "Job", "jobs").category("all").generation().status().orphans().hooks(Job)
+}
+
+#[derive(Debug)]
+struct Job;
+
+impl Hooks for Job {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn selectable_field_names(&self) -> &'static [&'static str] {
+        &["status.successful"]
+    }
+
+    fn selectable_field(&self, job: &Value, _: &str) -> String {
+        cells::int(job, "status.succeeded").to_string()
+    }
+
+    fn prepare_create(&self, job: &mut Value, _: &Context<'_>) {
+        if cells::at(job, "spec.manualSelector") != &Value::Bool(true) {
+            generate_selector(job);
+        }
+    }
+
+    fn warnings(&self, job: &Value, old: Option<&Value>) -> Vec<String> {
+        let _ = (job, old);
+        Vec::new()
+    }
 }
 
 /// What `kubectl get` shows.
@@ -54,3 +84,17 @@ fn duration(job: &Value, now: Timestamp) -> String {
         (Some(start), end) => cells::human(end.unwrap_or(now).as_second() - start.as_second()),
     }
 }
+
+/// Labels of the Pods of a Job and the selector that finds them by its uid.
+fn generate_selector(job: &mut Value) {
+    let (name, uid) = (meta::name(job).to_owned(), meta::uid(job).to_owned());
+    let labels = tree::ensure_map(job, &["spec", "template", "metadata", "labels"]);
+    for (key, value) in
+        [("job-name", &name), ("batch.kubernetes.io/job-name", &name), ("controller-uid", &uid), (CONTROLLER_UID, &uid)]
+    {
+        labels.entry(key).or_insert_with(|| value.as_str().into());
+    }
+    tree::ensure_map(job, &["spec", "selector", "matchLabels"]).entry(CONTROLLER_UID).or_insert_with(|| uid.into());
+}
+
+const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";

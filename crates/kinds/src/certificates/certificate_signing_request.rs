@@ -1,9 +1,10 @@
 //! CertificateSigningRequest (v1 of certificates.k8s.io).
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, field};
 
 /// What it is.
@@ -13,7 +14,42 @@ pub(crate) fn definition() -> Definition {
         .short(&["csr"])
         .serves("approval", "CertificateSigningRequest", &["get", "patch", "update"])
         .status()
-        .table(TABLE)
+        .hooks(CertificateSigningRequest)
+}
+
+#[derive(Debug)]
+struct CertificateSigningRequest;
+
+impl Hooks for CertificateSigningRequest {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn selectable_field_names(&self) -> &'static [&'static str] {
+        &["spec.signerName"]
+    }
+
+    fn prepare_create(&self, request: &mut Value, ctx: &Context<'_>) {
+        let Some(spec) = request["spec"].as_object_mut() else { return };
+        for key in ["username", "uid", "groups", "extra"] {
+            spec.remove(key);
+        }
+        let Some(requester) = ctx.requester else { return };
+        let mut set = |key: &str, value: Value, empty: bool| {
+            if !empty {
+                spec.insert(key.to_owned(), value);
+            }
+        };
+        set("username", requester.name.as_str().into(), requester.name.is_empty());
+        set("uid", requester.uid.as_str().into(), requester.uid.is_empty());
+        set("groups", json!(requester.groups), requester.groups.is_empty());
+        set("extra", json!(requester.extra), requester.extra.is_empty());
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Context<'_>) {
+        // What was asked for cannot be changed.
+        new["spec"] = old["spec"].clone();
+    }
 }
 
 /// What `kubectl get` shows.

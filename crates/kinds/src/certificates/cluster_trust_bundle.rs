@@ -2,6 +2,7 @@
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::Hooks;
 use crate::table::{NAME, TableColumn, column, field};
 
 /// What it is.
@@ -9,7 +10,20 @@ pub(crate) fn definition() -> Definition {
     Definition::new("certificates.k8s.io", "v1", "ClusterTrustBundle", "clustertrustbundles")
         .cluster()
         .conditional_update()
-        .table(TABLE)
+        .hooks(ClusterTrustBundle)
+}
+
+#[derive(Debug)]
+struct ClusterTrustBundle;
+
+impl Hooks for ClusterTrustBundle {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn selectable_field_names(&self) -> &'static [&'static str] {
+        &["spec.signerName"]
+    }
 }
 
 /// What `kubectl get` shows.

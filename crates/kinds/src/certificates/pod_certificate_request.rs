@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::Hooks;
 use crate::table::{NAME, TableColumn, column, field, wide, words};
 
 /// What it is.
@@ -11,7 +12,20 @@ pub(crate) fn definition() -> Definition {
     Definition::new("certificates.k8s.io", "v1", "PodCertificateRequest", "podcertificaterequests")
         .status()
         .conditional_update()
-        .table(TABLE)
+        .hooks(PodCertificateRequest)
+}
+
+#[derive(Debug)]
+struct PodCertificateRequest;
+
+impl Hooks for PodCertificateRequest {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn selectable_field_names(&self) -> &'static [&'static str] {
+        &["spec.signerName", "spec.podName", "spec.nodeName"]
+    }
 }
 
 /// What `kubectl get` shows.

@@ -5,11 +5,47 @@ use serde_json::Value;
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::Hooks;
 use crate::table::{TableColumn, column, field, wide};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("", "v1", "Event", "events").short(&["ev"]).create_on_update().table(TABLE)
+    Definition::new("", "v1", "Event", "events").short(&["ev"]).create_on_update().hooks(Event)
+}
+
+#[derive(Debug)]
+struct Event;
+
+impl Hooks for Event {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn selectable_field_names(&self) -> &'static [&'static str] {
+        &[
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
+        ]
+    }
+
+    fn selectable_field(&self, event: &Value, name: &str) -> String {
+        match name {
+            "source" => match cells::str(event, "source.component") {
+                "" => cells::str(event, "reportingComponent").to_owned(),
+                component => component.to_owned(),
+            },
+            name => cells::str(event, name).to_owned(),
+        }
+    }
 }
 
 /// What `kubectl get` shows.

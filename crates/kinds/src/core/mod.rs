@@ -13,11 +13,13 @@ mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
 mod pod_template;
+mod qos;
 mod replication_controller;
 mod resource_quota;
 mod secret;
 mod service;
 mod service_account;
+mod service_update;
 
 pub(crate) use defaults::DEFAULTS;
 

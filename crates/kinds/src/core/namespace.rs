@@ -2,8 +2,10 @@
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::{Context, Hooks};
 use crate::rules::NameRule;
 use crate::table::{AGE, NAME, TableColumn, column, words};
+use serde_json::{Value, json};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -14,7 +16,40 @@ pub(crate) fn definition() -> Definition {
         .serves("finalize", "Namespace", &["update"])
         .status()
         .names(NameRule::Label)
-        .table(TABLE)
+        .hooks(Namespace)
+}
+
+#[derive(Debug)]
+struct Namespace;
+
+impl Hooks for Namespace {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn selectable_field_names(&self) -> &'static [&'static str] {
+        &["status.phase"]
+    }
+
+    fn prepare_create(&self, namespace: &mut Value, _: &Context<'_>) {
+        namespace["status"] = json!({"phase": "Active"});
+        let mut finalizers = cells::list(namespace, "spec.finalizers").to_vec();
+        if !finalizers.iter().any(|f| f == "kubernetes") {
+            finalizers.push("kubernetes".into());
+        }
+        namespace["spec"]["finalizers"] = finalizers.into();
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Context<'_>) {
+        match cells::at(old, "spec.finalizers") {
+            Value::Null => {
+                if let Some(spec) = new["spec"].as_object_mut() {
+                    spec.remove("finalizers");
+                }
+            }
+            finalizers => new["spec"]["finalizers"] = finalizers.clone(),
+        }
+    }
 }
 
 /// What `kubectl get` shows.

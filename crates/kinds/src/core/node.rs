@@ -7,6 +7,7 @@ use trireme_machinery::meta;
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::Hooks;
 use crate::table::{AGE, NAME, TableColumn, column, field, wide, words};
 
 /// What it is.
@@ -18,7 +19,24 @@ pub(crate) fn definition() -> Definition {
         .serves("proxy", "NodeProxyOptions", &["create", "delete", "get", "patch", "update"])
         .status()
         .created_with_status()
-        .table(TABLE)
+        .hooks(Node)
+}
+
+#[derive(Debug)]
+struct Node;
+
+impl Hooks for Node {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn selectable_field_names(&self) -> &'static [&'static str] {
+        &["spec.unschedulable"]
+    }
+
+    fn selectable_field(&self, node: &Value, name: &str) -> String {
+        (cells::at(node, name) == &Value::Bool(true)).to_string()
+    }
 }
 
 /// What `kubectl get` shows.

@@ -1,15 +1,46 @@
 //! PersistentVolume (v1).
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use trireme_machinery::meta;
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, field, wide, words};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("", "v1", "PersistentVolume", "persistentvolumes").cluster().short(&["pv"]).status().table(TABLE)
+    Definition::new("", "v1", "PersistentVolume", "persistentvolumes")
+        .cluster()
+        .short(&["pv"])
+        .status()
+        .hooks(PersistentVolume)
+}
+
+#[derive(Debug)]
+struct PersistentVolume;
+
+impl Hooks for PersistentVolume {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn prepare_create(&self, volume: &mut Value, ctx: &Context<'_>) {
+        volume["status"] =
+            json!({"phase": "Pending", "lastPhaseTransitionTime": trireme_machinery::time::format(ctx.now)});
+    }
+
+    fn prepare_update_status(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
+        let key = "lastPhaseTransitionTime";
+        let (had, has) = (old["status"].get(key), new["status"].get(key));
+        if new["status"]["phase"] != old["status"]["phase"] {
+            if has.is_none() || has == had {
+                new["status"][key] = trireme_machinery::time::format(ctx.now).into();
+            }
+        } else if let (None, Some(time)) = (has, had) {
+            new["status"][key] = time.clone();
+        }
+    }
 }
 
 /// What `kubectl get` shows.

@@ -1,15 +1,38 @@
 //! PersistentVolumeClaim (v1).
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use trireme_machinery::meta;
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, field, wide, words};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims").short(&["pvc"]).status().table(TABLE)
+    Definition::new("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+        .short(&["pvc"])
+        .status()
+        .hooks(PersistentVolumeClaim)
+}
+
+#[derive(Debug)]
+struct PersistentVolumeClaim;
+
+impl Hooks for PersistentVolumeClaim {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn prepare_create(&self, claim: &mut Value, _: &Context<'_>) {
+        // An empty status is defaulted when it is read again.
+        claim["status"] = json!({"phase": "Pending"});
+        data_sources(claim);
+    }
+
+    fn prepare_update(&self, new: &mut Value, _: &Value, _: &Context<'_>) {
+        data_sources(new);
+    }
 }
 
 /// What `kubectl get` shows.
@@ -46,4 +69,23 @@ fn capacity(claim: &Value) -> String {
 fn storage_class(claim: &Value) -> String {
     let old = meta::annotation(claim, "volume.beta.kubernetes.io/storage-class");
     old.unwrap_or_else(|| cells::str(claim, "spec.storageClassName")).to_owned()
+}
+
+/// `dataSource` and `dataSourceRef` say the same where both can.
+fn data_sources(claim: &mut Value) {
+    let Some(spec) = claim["spec"].as_object_mut() else { return };
+    match (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned()) {
+        (Some(source), None) => {
+            spec.insert("dataSourceRef".to_owned(), source);
+        }
+        (None, Some(mut reference))
+            if reference.get("namespace").and_then(Value::as_str).unwrap_or_default().is_empty() =>
+        {
+            if let Some(map) = reference.as_object_mut() {
+                map.remove("namespace");
+            }
+            spec.insert("dataSource".to_owned(), reference);
+        }
+        _ => {}
+    }
 }

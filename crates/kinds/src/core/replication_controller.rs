@@ -2,6 +2,7 @@
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::Hooks;
 use crate::table::{AGE, NAME, TableColumn, column, containers, field, images, wide};
 
 /// What it is.
@@ -14,7 +15,20 @@ pub(crate) fn definition() -> Definition {
         .scale()
         .status()
         .orphans()
-        .table(TABLE)
+        .hooks(ReplicationController)
+}
+
+#[derive(Debug)]
+struct ReplicationController;
+
+impl Hooks for ReplicationController {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn selectable_field_names(&self) -> &'static [&'static str] {
+        &["status.replicas"]
+    }
 }
 
 /// What `kubectl get` shows.

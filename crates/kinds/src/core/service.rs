@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::cells;
 use crate::defaults::{Object, absent, empty, ensure, items, object, text};
 use crate::definition::Definition;
+use crate::hooks::{Context, Hooks};
 use crate::rules::NameRule;
 use crate::table::{AGE, NAME, TableColumn, column, field, wide};
 
@@ -20,7 +21,24 @@ pub(crate) fn definition() -> Definition {
         .status()
         .create_on_update()
         .names(NameRule::Dns1035Label)
-        .table(TABLE)
+        .hooks(Service)
+}
+
+#[derive(Debug)]
+struct Service;
+
+impl Hooks for Service {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn selectable_field_names(&self) -> &'static [&'static str] {
+        &["spec.clusterIP", "spec.type"]
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Context<'_>) {
+        super::service_update::drop_what_the_type_has_not(new, old);
+    }
 }
 
 /// What `kubectl get` shows.

@@ -4,11 +4,26 @@ use serde_json::Value;
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::Hooks;
 use crate::table::{AGE, NAME, TableColumn, column, field};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices").generation().table(TABLE)
+    Definition::new("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices").generation().hooks(EndpointSlice)
+}
+
+#[derive(Debug)]
+struct EndpointSlice;
+
+impl Hooks for EndpointSlice {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn bumps_generation(&self, new: &Value, old: &Value) -> bool {
+        let rest = |slice: &Value| ["addressType", "endpoints", "ports"].map(|key| slice[key].clone());
+        rest(new) != rest(old) || new["metadata"]["labels"] != old["metadata"]["labels"]
+    }
 }
 
 /// What `kubectl get` shows.

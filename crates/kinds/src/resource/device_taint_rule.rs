@@ -1,6 +1,5 @@
 //! DeviceTaintRule (v1 of resource.k8s.io).
 
-
 use crate::cells;
 use crate::definition::Definition;
 use crate::table::{AGE, NAME, TableColumn, column, field};

@@ -2,11 +2,28 @@
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::Hooks;
 use crate::table::{AGE, NAME, TableColumn, column, field};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("resource.k8s.io", "v1", "ResourceSlice", "resourceslices").cluster().generation().table(TABLE)
+    Definition::new("resource.k8s.io", "v1", "ResourceSlice", "resourceslices")
+        .cluster()
+        .generation()
+        .hooks(ResourceSlice)
+}
+
+#[derive(Debug)]
+struct ResourceSlice;
+
+impl Hooks for ResourceSlice {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn selectable_field_names(&self) -> &'static [&'static str] {
+        &["spec.nodeName", "spec.driver"]
+    }
 }
 
 /// What `kubectl get` shows.

@@ -1,9 +1,10 @@
 //! PriorityClass (v1 of scheduling.k8s.io).
 
-
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::Hooks;
 use crate::table::{AGE, NAME, TableColumn, column, field};
+use serde_json::Value;
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -11,7 +12,20 @@ pub(crate) fn definition() -> Definition {
         .cluster()
         .short(&["pc"])
         .generation()
-        .table(TABLE)
+        .hooks(PriorityClass)
+}
+
+#[derive(Debug)]
+struct PriorityClass;
+
+impl Hooks for PriorityClass {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn bumps_generation(&self, _: &Value, _: &Value) -> bool {
+        false
+    }
 }
 
 /// What `kubectl get` shows.

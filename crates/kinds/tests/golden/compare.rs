@@ -1,5 +1,8 @@
 //! What two answers have in common: everything but what differs from run to run.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde_json::{Map, Value};
 
 /// The answer without what differs from run to run, and without managedFields.
@@ -44,14 +47,13 @@ fn sort_causes(status: &mut Map<String, Value>) {
 }
 
 fn unstate(text: &str) -> String {
-    let is_time = text.len() >= 20 && text.as_bytes()[4] == b'-' && text.as_bytes()[10] == b'T' && text.ends_with('Z');
-    if is_time && text.as_bytes()[..4].iter().all(u8::is_ascii_digit) {
-        return "<time>".to_owned();
-    }
+    static TIME: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)").unwrap());
     if text.starts_with("10.96.") {
         return "<ip>".to_owned();
     }
-    text.to_owned()
+    let text = TIME.replace_all(text, "<time>");
+    text.replace("11111111-1111-1111-1111-111111111111", "<uid>")
 }
 
 /// Where two values differ.

@@ -8,8 +8,8 @@ use super::compare::{differences, normal};
 use super::{record, server};
 
 /// How many cases match. These only grow.
-const FLOOR_DEFAULTS: usize = 1;
-const FLOOR_FIELDS: usize = 1;
+const FLOOR_DEFAULTS: usize = 30;
+const FLOOR_FIELDS: usize = 2200;
 
 /// Plays the creations of a group; answers how many match and how many there are. `GOLDEN_SHOW=regex` prints what
 /// differs in the cases whose id matches.
@@ -20,6 +20,10 @@ fn play(group: &str) -> Option<(usize, usize)> {
     for case in record::cases(group)? {
         let id = case["id"].as_str().unwrap();
         let step = &case["steps"][0];
+        // Reviews are answered by the API server itself.
+        if ["authentication", "authorization"].iter().any(|g| id.contains(&format!("/{g}.k8s.io."))) {
+            continue;
+        }
         let (want_code, mut want) = (step["status"].as_u64().unwrap(), normal(&step["answer"]));
         let (code, got, warnings) = match server::create(step["path"].as_str().unwrap(), &step["body"]) {
             Ok(answer) => (u64::from(answer.code), answer.body, answer.warnings),

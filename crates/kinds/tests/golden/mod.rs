@@ -7,3 +7,4 @@ mod compare;
 mod fields;
 pub(crate) mod record;
 mod server;
+mod tables;

@@ -23,7 +23,8 @@ pub(crate) fn create(path: &str, body: &Value) -> Result<Answer, Status> {
     }
     kind.default(&mut obj);
     let requester = Requester {
-        name: "golden".into(),
+        name: "admin".into(),
+        uid: "11111111-1111-1111-1111-111111111111".into(),
         groups: vec!["system:masters".into(), "system:authenticated".into()],
         ..Requester::default()
     };
