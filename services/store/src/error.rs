@@ -36,6 +36,8 @@ pub enum Error {
     LeaseTtlTooLarge,
     #[error("etcdserver: request is too large")]
     RequestTooLarge,
+    #[error("grpc: received message larger than max ({0} vs. {1})")]
+    MessageTooLarge(usize, usize),
     #[error("etcdserver: too many requests")]
     TooManyRequests,
     #[error("etcdserver: member not found")]
@@ -123,7 +125,7 @@ impl Error {
             | Error::RequestTooLarge
             | Error::MemberBadUrls => Code::InvalidArgument,
             Error::Compacted | Error::FutureRevision | Error::LeaseTtlTooLarge => Code::OutOfRange,
-            Error::NoSpace | Error::TooManyRequests => Code::ResourceExhausted,
+            Error::NoSpace | Error::TooManyRequests | Error::MessageTooLarge(..) => Code::ResourceExhausted,
             Error::LeaseNotFound | Error::MemberNotFound => Code::NotFound,
             Error::LeaseExists | Error::BadTransferee | Error::NotLeader | Error::ClusterMismatch => {
                 Code::FailedPrecondition

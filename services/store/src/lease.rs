@@ -124,12 +124,15 @@ impl Lessor {
             return Err(Error::NotLeader);
         }
         let now = Instant::now();
-        // One that has ended is only waiting for its revocation.
-        let Some(deadline) = self.deadlines.get_mut(&lease).filter(|d| d.at > now) else { return Ok(None) };
+        let Some(deadline) = self.deadlines.get_mut(&lease) else { return Ok(None) };
         if renew {
+            // One that has ended waits for its revocation and cannot be saved.
+            if deadline.at <= now {
+                return Ok(None);
+            }
             deadline.at = now + seconds(deadline.ttl);
         }
-        let remaining = (deadline.at - now).as_secs() as i64;
+        let remaining = deadline.at.saturating_duration_since(now).as_secs() as i64;
         Ok(Some(Time { granted: deadline.ttl, remaining: if renew { deadline.ttl } else { remaining } }))
     }
 

@@ -34,6 +34,7 @@ mod error;
 mod lease;
 mod metrics_task;
 mod mvcc;
+mod publish;
 mod raft;
 mod serve;
 mod trace;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tonic::service::Routes;
 use tonic::transport::Server;
+use trireme_bus::{Bus, NatsOptions};
 use trireme_service::health::Scope;
 use trireme_service::tasks::OnPanic;
 use trireme_service::tls::{self, Authorities, ClientAuth, Identity};
@@ -15,7 +16,7 @@ use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::error::{Error, Result};
 use crate::raft::{Node, PeerService, Settings};
-use crate::{api, metrics_task};
+use crate::{api, metrics_task, publish};
 
 /// Runs the store until the context is cancelled.
 pub async fn run(config: Config, context: Context) -> Result<()> {
@@ -61,6 +62,11 @@ pub async fn run(config: Config, context: Context) -> Result<()> {
     }
     let metrics = metrics_task::run(node.clone(), config.quota());
     context.tasks.spawn_until_shutdown("metrics", OnPanic::Log, metrics);
+    if let Some(url) = &config.nats_url {
+        let bus = Bus::nats(&NatsOptions::new(url, format!("store {}", config.name))).await.map_err(bad)?;
+        let election = std::time::Duration::from_millis(config.election_timeout);
+        context.tasks.spawn_until_shutdown("publisher", OnPanic::Log, publish::run(node.clone(), bus, election));
+    }
     for url in &config.listen_metrics_urls {
         context.serve_pages(&address(url)?, None).await.map_err(|e| Error::Config(e.to_string()))?;
     }

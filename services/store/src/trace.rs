@@ -1,4 +1,5 @@
-//! The store's spans (DESIGN 4): `kv.Txn` → `raft.propose` → `raft.replicate` → `mvcc.apply` → `bus.publish`.
+//! The store's spans (DESIGN 4): `kv.Txn` → `raft.propose` → `raft.replicate` → `mvcc.apply`, and from there
+//! the bus's `bus.publish`.
 //!
 //! Only writes that came with a trace context are traced: that context goes with the command through the log, so the
 //! spans on every member find their parent.
@@ -28,18 +29,8 @@ pub(crate) fn replicate<'a>(peer: &str, parents: impl Iterator<Item = &'a Arc<st
 
 /// The application of one command.
 pub(crate) fn apply(parent: &str) -> Span {
-    child("mvcc.apply", parent, Kind::Internal)
-}
-
-/// The publishing of one revision on the bus.
-pub(crate) fn publish(parent: &str) -> Span {
-    child("bus.publish", parent, Kind::Producer)
-}
-
-fn child(name: &'static str, parent: &str, kind: Kind) -> Span {
-    TraceParent::parse(parent).map_or_else(Span::none, |parent| {
-        trireme_telemetry::span(name).parent(Parent::Remote(parent)).kind(kind).start()
-    })
+    TraceParent::parse(parent)
+        .map_or_else(Span::none, |parent| trireme_telemetry::start("mvcc.apply", Parent::Remote(parent), &[]))
 }
 
 /// A span's name for others; empty if it is not recorded.

@@ -15,7 +15,7 @@ use trireme_proto::raft::v1::Reply;
 use trireme_proto::raft::v1::command::Op;
 use trireme_proto::raft::v1::reply::Answer;
 
-use super::{Api, MAX_REQUEST};
+use super::{Api, MAX_REQUEST, TRANSPORT_LIMIT};
 use crate::error::{Error, Result};
 use crate::mvcc::{self, RangeQuery, State};
 
@@ -24,6 +24,9 @@ const STREAM_BYTES: usize = 1 << 20;
 
 impl Api {
     async fn write(&self, op: Op, size: usize, grows: bool) -> Result<Reply> {
+        if size > TRANSPORT_LIMIT {
+            return Err(Error::MessageTooLarge(size, TRANSPORT_LIMIT));
+        }
         if size > MAX_REQUEST {
             return Err(Error::RequestTooLarge);
         }

@@ -15,8 +15,10 @@ use crate::raft::{Node, View};
 
 /// The largest request that is taken, as etcd's default.
 pub(crate) const MAX_REQUEST: usize = 3 << 19;
-/// What a message may hold: a request that is too large gets the store's own error up to here.
-const MAX_MESSAGE: usize = MAX_REQUEST + (1 << 20);
+/// The largest message that etcd's transport takes.
+const TRANSPORT_LIMIT: usize = MAX_REQUEST + (512 << 10);
+/// What a message may hold here: up to this a request that is too large gets etcd's own answer.
+const MAX_MESSAGE: usize = 16 << 20;
 
 /// What the services need to know beside the node.
 #[derive(Debug, Clone)]

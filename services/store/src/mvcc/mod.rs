@@ -14,6 +14,9 @@ mod snapshot;
 mod txn;
 mod write;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use bytes::Bytes;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use trireme_proto::etcdserverpb::range_request::{SortOrder, SortTarget};
 use trireme_proto::etcdserverpb::{RangeRequest, RangeResponse, ResponseHeader};
+use trireme_proto::mvccpb::KeyValue;
 
 use super::{State, Version, VersionKey};
 use crate::error::{Error, Result};
@@ -98,6 +99,22 @@ impl RangeQuery<'_> {
             && within(version.create_revision, r.min_create_revision, r.max_create_revision)
     }
 
+    /// A key as it is answered. As in etcd, asking for keys only leaves out the lease too, but not when sorted by value.
+    fn show(&self, version: &Version) -> KeyValue {
+        let r = self.0;
+        if !r.keys_only {
+            return version.to_key_value();
+        }
+        KeyValue {
+            key: version.key.clone(),
+            create_revision: version.create_revision,
+            mod_revision: version.main,
+            version: version.version,
+            lease: if r.sort_target() == SortTarget::Value { version.lease } else { 0 },
+            ..Default::default()
+        }
+    }
+
     fn sort(&self, found: &mut [Arc<Version>]) {
         let target = self.0.sort_target();
         if target == SortTarget::Key && self.in_stored_order() {
@@ -151,12 +168,7 @@ impl State {
         if let Some(limit) = limit {
             found.truncate(limit);
         }
-        let kvs = found.iter().map(|v| v.to_key_value());
-        let kvs = if request.keys_only {
-            kvs.map(|kv| trireme_proto::mvccpb::KeyValue { value: Bytes::new(), ..kv }).collect()
-        } else {
-            kvs.collect()
-        };
+        let kvs = found.iter().map(|v| query.show(v)).collect();
         let header = Some(ResponseHeader { revision: current, ..Default::default() });
         Ok(RangeResponse { header, kvs, more, count })
     }

@@ -56,6 +56,25 @@ impl Log {
         (self.bytes.load(Ordering::Relaxed), self.contents.lock().entries.len())
     }
 
+    /// Bytes and number of the entries after this one.
+    pub(crate) fn size_after(&self, index: u64) -> (usize, usize) {
+        let contents = self.contents.lock();
+        let after = contents.entries.iter().rev().take_while(|e| e.log_id.index > index);
+        after.fold((0, 0), |(bytes, count), entry| (bytes + entry_size(entry), count + 1))
+    }
+
+    /// The last entry that need not be kept so that the newest ones of these bytes and this number are.
+    pub(crate) fn purgeable(&self, bytes: usize, count: usize) -> Option<u64> {
+        let contents = self.contents.lock();
+        let (mut kept_bytes, mut kept) = (0, 0);
+        let mut older = contents.entries.iter().rev().skip_while(|entry| {
+            kept_bytes += entry_size(entry);
+            kept += 1;
+            kept_bytes <= bytes && kept <= count
+        });
+        older.next().map(|entry| entry.log_id.index)
+    }
+
     fn send(&self, write: Write) -> Result<()> {
         self.writes.send(write).map_err(|_| Error::Io("the log's writer has ended".into()))
     }

@@ -3,7 +3,7 @@
 //! The state lives in memory. On disk it is the newest snapshot and the log after it, so a start loads the one and
 //! applies the other. Its owner is the library's apply task; everyone else sees [`View`]s and [`Applied`] revisions.
 use std::fs::File;
-use std::io::{BufReader, BufWriter};
+use std::io::{BufReader, BufWriter, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,8 +34,6 @@ pub(crate) struct View {
     pub state: State,
     /// The last entry that is in it.
     pub applied: u64,
-    /// The term of that entry.
-    pub term: u64,
 }
 
 /// A revision as it is applied.
@@ -66,7 +64,6 @@ pub(crate) struct Machine {
     views: watch::Sender<Arc<View>>,
     recent: broadcast::Sender<Arc<Applied>>,
     store: SnapshotStore,
-    receiving: Option<PathBuf>,
 }
 
 impl Machine {
@@ -84,7 +81,7 @@ impl Machine {
         let recent = broadcast::Sender::new(RECENT_REVISIONS);
         let outlet = Outlet { views: seen, recent: recent.clone() };
         let membership = meta.last_membership;
-        Ok((Self { state, applied, membership, views, recent, store, receiving: None }, outlet))
+        Ok((Self { state, applied, membership, views, recent, store }, outlet))
     }
 
     fn apply_batch(&mut self, index: u64, batch: &Batch) -> Outcomes {
@@ -110,8 +107,7 @@ impl Machine {
 }
 
 fn view_of(state: &State, applied: Option<LogId>) -> View {
-    let (applied, term) = applied.map_or((0, 0), |id| (id.index, id.leader_id.term));
-    View { state: state.clone(), applied, term }
+    View { state: state.clone(), applied: applied.map_or(0, |id| id.index) }
 }
 
 impl RaftStateMachine<TypeConfig> for Machine {
@@ -153,10 +149,15 @@ impl RaftStateMachine<TypeConfig> for Machine {
     }
 
     async fn begin_receiving_snapshot(&mut self) -> Result<Box<tokio::fs::File>, StorageError> {
+        // Without a name it is gone when nobody holds it any more, whatever happens.
         let path = self.store.scratch();
-        let file = File::options().create(true).truncate(true).read(true).write(true).open(&path);
-        self.receiving = Some(path);
-        Ok(Box::new(tokio::fs::File::from_std(file.map_err(|e| snapshot_error(&e.into()))?)))
+        let open = || {
+            let file = File::options().create(true).truncate(true).read(true).write(true).open(&path)?;
+            std::fs::remove_file(&path)?;
+            Ok(file)
+        };
+        let file = open().map_err(|e: std::io::Error| snapshot_error(&e.into()))?;
+        Ok(Box::new(tokio::fs::File::from_std(file)))
     }
 
     async fn install_snapshot(
@@ -164,19 +165,20 @@ impl RaftStateMachine<TypeConfig> for Machine {
         meta: &SnapshotMeta,
         snapshot: Box<tokio::fs::File>,
     ) -> Result<(), StorageError> {
-        let install = async {
-            snapshot.sync_all().await?;
-            let scratch = self.receiving.take().ok_or_else(|| Error::Io("no snapshot is being received".into()))?;
-            let store = self.store.clone();
-            let name = store.name(meta.last_log_id);
-            blocking(move || {
-                let (state, _) = store.load(&scratch)?;
-                store.keep(&scratch, &name)?;
-                Ok(state)
-            })
-            .await
-        };
-        self.state = install.await.map_err(|e: Error| snapshot_error(&e))?;
+        let mut received = snapshot.into_std().await;
+        let store = self.store.clone();
+        let name = store.name(meta.last_log_id);
+        let install = blocking(move || {
+            let scratch = store.scratch();
+            let mut file = File::create(&scratch)?;
+            received.rewind()?;
+            std::io::copy(&mut received, &mut file)?;
+            file.sync_all()?;
+            let (state, _) = store.load(&scratch)?;
+            store.keep(&scratch, &name)?;
+            Ok(state)
+        });
+        self.state = install.await.map_err(|e| snapshot_error(&e))?;
         self.applied = meta.last_log_id;
         self.membership = meta.last_membership.clone();
         self.publish();

@@ -10,6 +10,9 @@ mod reads;
 mod types;
 mod wal;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,8 +47,9 @@ const REQUEST_TIME: Duration = Duration::from_secs(7);
 /// Bytes and number of log entries after which a snapshot is due, at least.
 const SNAPSHOT_BYTES: usize = 4 << 20;
 const SNAPSHOT_ENTRIES: usize = 50_000;
-/// Entries kept behind a snapshot, for members that are a little behind.
-const ENTRIES_KEPT: u64 = 1000;
+/// Bytes and number of entries kept though they are in a snapshot, for members that are a little behind.
+const KEPT_BYTES: usize = 1 << 20;
+const KEPT_ENTRIES: usize = 1000;
 
 /// What a node is started with.
 #[derive(Debug, Clone)]
@@ -429,15 +433,27 @@ impl Node {
         }
     }
 
-    /// Has a snapshot made when the log has grown by more than the state is large.
+    /// Has a snapshot made when the log after the last one has grown larger than the state, and drops what is in one.
     async fn keep_log_short(self) {
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
+        let Inner { log, raft, .. } = &*self.0;
         loop {
             ticks.tick().await;
-            let (bytes, entries) = self.0.log.size();
-            let due = bytes > SNAPSHOT_BYTES.max(self.view().state.size()) || entries > SNAPSHOT_ENTRIES;
-            if due && let Err(error) = self.raft().trigger().snapshot().await {
-                tracing::warn!(%error, "no snapshot was made");
+            let (saved, purged) = {
+                let metrics = raft.metrics();
+                let m = metrics.borrow();
+                (m.snapshot.map_or(0, |id| id.index), m.purged.map_or(0, |id| id.index))
+            };
+            let (bytes, entries) = log.size_after(saved);
+            if bytes > SNAPSHOT_BYTES.max(self.view().state.size()) || entries > SNAPSHOT_ENTRIES {
+                if let Err(error) = raft.trigger().snapshot().await {
+                    tracing::warn!(%error, "no snapshot was made");
+                }
+            } else if let Some(upto) = log.purgeable(KEPT_BYTES, KEPT_ENTRIES).map(|upto| upto.min(saved))
+                && upto > purged
+                && let Err(error) = raft.trigger().purge_log(upto).await
+            {
+                tracing::warn!(%error, "the log was not cut");
             }
         }
     }
@@ -468,8 +484,8 @@ fn config(settings: &Settings) -> Result<Arc<Config>> {
         install_snapshot_timeout: 120_000,
         max_payload_entries: 256,
         snapshot_policy: SnapshotPolicy::Never,
-        max_in_snapshot_log_to_keep: ENTRIES_KEPT,
-        purge_batch_size: 256,
+        // Cut by `keep_log_short`, which knows how large entries are.
+        max_in_snapshot_log_to_keep: u64::MAX,
         ..Config::default()
     };
     config.validate().map(Arc::new).map_err(|e| Error::Config(e.to_string()))
