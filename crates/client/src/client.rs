@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use tracing::Instrument as _;
-use trireme_telemetry::{Hop, Kind, SpanExt as _, TraceParent};
+use trireme_telemetry::{Hop, Kind, Parent, SpanExt as _, TraceParent};
 
 use crate::api::Api;
 use crate::config::Config;
@@ -164,9 +164,12 @@ impl Client {
 
 /// Inside a span a call is a CLIENT span of its own; heartbeats and calls out of the blue are not traced.
 fn open_span(request: &Request) -> (tracing::Span, Option<TraceParent>) {
-    if context::is_untraced() || trireme_telemetry::current().is_none() {
-        return (tracing::Span::none(), None);
-    }
+    let parent = match trireme_telemetry::current() {
+        _ if context::is_untraced() => return (tracing::Span::none(), None),
+        Some(_) => Parent::Current,
+        None if context::is_quiet() && request.writes() => Parent::Root,
+        None => return (tracing::Span::none(), None),
+    };
     let verb = match request.verb {
         "create" => "POST",
         "update" => "PUT",
@@ -180,6 +183,7 @@ fn open_span(request: &Request) -> (tracing::Span, Option<TraceParent>) {
     }
     let span = trireme_telemetry::span(name)
         .kind(Kind::Client)
+        .parent(parent)
         .attribute("k8s.resource", request.resource.group_resource())
         .attribute("k8s.namespace.name", request.namespace.clone())
         .attribute("k8s.object.name", request.name.clone())

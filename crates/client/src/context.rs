@@ -45,6 +45,7 @@ pub(crate) enum Effect {
 struct Scope {
     fence: Option<Fence>,
     untraced: bool,
+    quiet: bool,
     writes: Mutex<Vec<Write>>,
 }
 
@@ -52,9 +53,10 @@ tokio::task_local! {
     static SCOPE: Arc<Scope>;
 }
 
-/// Runs `future` so that its calls carry the fence, and gives back the writes it made.
-pub(crate) async fn scoped<F: Future>(fence: Option<Fence>, future: F) -> (F::Output, Vec<Write>) {
-    let scope = Arc::new(Scope { fence, ..Scope::default() });
+/// Runs `future` so that its calls carry the fence, and gives back the writes it made. In a `quiet` one, which has no span,
+/// each write is a trace of its own.
+pub(crate) async fn scoped<F: Future>(fence: Option<Fence>, quiet: bool, future: F) -> (F::Output, Vec<Write>) {
+    let scope = Arc::new(Scope { fence, quiet, ..Scope::default() });
     let output = SCOPE.scope(scope.clone(), future).await;
     let writes = std::mem::take(&mut *scope.writes.lock());
     (output, writes)
@@ -62,7 +64,7 @@ pub(crate) async fn scoped<F: Future>(fence: Option<Fence>, future: F) -> (F::Ou
 
 /// Runs `future` so that its calls carry this fence: for single writes outside a controller.
 pub async fn fenced<F: Future>(fence: Fence, future: F) -> F::Output {
-    scoped(Some(fence), future).await.0
+    scoped(Some(fence), false, future).await.0
 }
 
 /// Runs `future` without traces of its calls: for heartbeats.
@@ -79,6 +81,10 @@ pub fn current_fence() -> Option<Fence> {
 
 pub(crate) fn is_untraced() -> bool {
     SCOPE.try_with(|scope| scope.untraced).unwrap_or(false)
+}
+
+pub(crate) fn is_quiet() -> bool {
+    SCOPE.try_with(|scope| scope.quiet).unwrap_or(false)
 }
 
 pub(crate) fn note(write: Write) {

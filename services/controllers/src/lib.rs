@@ -1,1 +1,125 @@
-//! The controller workers, one file or folder a controller.
+//! The controller workers: what makes the cluster as its objects say.
+//!
+//! A controller is a file or a folder: a planner, which is pure (from what was observed to what is to be written) and
+//! tested without any I/O, and a thin executor. What wakes a key, that it runs once at a time, back-off, fences and traces
+//! are the engine's (`trireme-client`).
+//!
+//! Actors: one informer a kind, shared by all controllers; one engine a controller, each with its queue and workers; the
+//! claim; event recorders. Whatever a worker remembers itself (when it last saw a node live, whose turn it is to be
+//! evicted, ranges it has just given away) can be lost: the next worker sees it anew and errs on the side of waiting.
+//!
+//! Invariants: a planner does no I/O and knows no clock but what it is given; every write is idempotent or compares what it
+//! replaces; names of what is created are chosen once; deletes name the uid.
+
+mod cluster;
+mod common;
+mod config;
+mod deployment;
+mod endpoints;
+mod endpointslice;
+mod garbage;
+mod namespace;
+mod nodes;
+mod replicaset;
+mod root_ca;
+mod service_account;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use tokio::task::JoinSet;
+use trireme_client::claims::Settings;
+use trireme_client::{Claim, Client, Clock, Config as ClientConfig, Controller, Reconciler, Tasks};
+use trireme_service::Context;
+use trireme_service::health::Scope;
+
+use cluster::Cluster;
+pub use config::Config;
+
+/// The user agent's first word, which is the field manager of what is written.
+const COMPONENT: &str = "kube-controller-manager";
+
+/// Runs the controllers until the service shuts down.
+///
+/// # Errors
+/// The flags contradict each other, a file cannot be read, or the pages' address is taken.
+pub async fn run(config: Config, context: Context) -> anyhow::Result<()> {
+    let client = Client::new(ClientConfig::from_args(&config.client, COMPONENT)?)?;
+    let reachable = context.health.flag("apiserver", Scope::Ready);
+    let pages = format!("{}:{}", config.bind_address, config.secure_port);
+    context.serve_pages(if config.secure_port == 0 { "" } else { &pages }, None).await?;
+
+    let tasks = Tasks::new(context.shutdown.clone());
+    let claim = config.leader_elect.then(|| {
+        let host = hostname();
+        let settings =
+            Settings::single(config.leader_elect_resource_name.clone(), host).duration(config.claim_duration);
+        Claim::start(&client, settings, &tasks)
+    });
+    let workers = config.concurrent_syncs;
+    let cluster = Cluster::new(client.clone(), Clock::system(), tasks.clone(), Arc::new(config), claim);
+    let mut running = JoinSet::new();
+    for future in start(&cluster, workers)? {
+        running.spawn(future);
+    }
+    tokio::select! {
+        () = context.shutdown.cancelled() => {}
+        () = async { client.wait_until_reachable().await; reachable.pass(); std::future::pending().await } => {}
+        ended = running.join_next() => {
+            if let Some(Err(error)) = ended {
+                tracing::error!(%error, "a controller ended");
+            }
+            context.shutdown.cancel();
+        }
+    }
+    running.shutdown().await;
+    tasks.shutdown().await;
+    Ok(())
+}
+
+type Make<'a> = &'a dyn Fn(&Cluster) -> (Controller, Arc<dyn Reconciler>);
+type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The controllers that the flags ask for, each ready to run.
+fn start(cluster: &Cluster, workers: usize) -> anyhow::Result<Vec<Running>> {
+    let config = cluster.config.clone();
+    let mut running: Vec<Running> = Vec::new();
+    let mut add = |name: &str, workers: usize, make: Make<'_>| {
+        if config.enabled(name) {
+            let (controller, reconciler) = make(cluster);
+            running.push(Box::pin(controller.run(workers, reconciler)));
+        }
+    };
+    add("deployment", workers, &deployment::controller);
+    add("replicaset", workers, &replicaset::controller);
+    add("endpointslice", workers, &endpointslice::controller);
+    add("endpoints", workers, &endpoints::controller);
+    add("namespace", workers, &namespace::controller);
+    add("serviceaccount", 1, &service_account::controller);
+    add("nodelifecycle", workers, &nodes::lifecycle::controller);
+    add("taint-eviction", workers, &nodes::tolerations::controller);
+    add("podgc", 1, &nodes::pod_gc::controller);
+    add("ttl", 1, &nodes::ttl::controller);
+    if config.allocate_node_cidrs {
+        let cidr = config.cluster_cidr.as_deref().context("--allocate-node-cidrs needs --cluster-cidr")?;
+        let ranges = nodes::ipam::Ranges::parse(cidr, config.node_cidr_mask_size).map_err(anyhow::Error::msg)?;
+        add("nodeipam", 1, &move |cluster| nodes::ipam::controller(cluster, ranges));
+    }
+    if let Some(path) = &config.root_ca_file {
+        let authority = std::fs::read_to_string(path).with_context(|| format!("--root-ca-file {}", path.display()))?;
+        add("root-ca-certificate-publisher", 1, &move |cluster| root_ca::controller(cluster, authority.clone()));
+    }
+    if config.enabled("garbage-collector") {
+        running.push(Box::pin(garbage::run(cluster.clone(), workers)));
+    }
+    Ok(running)
+}
+
+/// This machine's name, for people who look at Leases.
+fn hostname() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
+}

@@ -17,7 +17,7 @@ use super::{Action, Controller, ReconcileError, Reconciler};
 use crate::context::{self, Fence, Write};
 use crate::key::ObjectKey;
 use crate::queue::{Work, WorkQueue};
-use crate::wake::{self, Reacted};
+use crate::wake::{self, Reacted, Wakes};
 
 /// What a key reacted to is forgotten when this many keys are remembered and it is older than the trace window.
 const REMEMBERED: usize = 4096;
@@ -41,6 +41,8 @@ struct Term {
 struct Settings {
     clock: crate::clock::Clock,
     window: std::time::Duration,
+    quiet: bool,
+    always: Vec<ObjectKey>,
     claim: Option<crate::claims::Claim>,
 }
 
@@ -50,9 +52,9 @@ impl Engine {
     }
 
     pub(super) async fn run(self) {
-        let Controller { name, sources, queue, claim, clock, trace_window, resync } = self.controller;
+        let Controller { name, sources, queue, claim, clock, trace_window, resync, quiet, always } = self.controller;
         let sources: Arc<[Box<dyn Source>]> = sources.into();
-        let settings = Arc::new(Settings { clock, window: trace_window, claim: claim.clone() });
+        let settings = Arc::new(Settings { clock, window: trace_window, quiet, always, claim: claim.clone() });
         loop {
             let epoch = match &claim {
                 Some(claim) => claim.held().await.epoch,
@@ -91,6 +93,9 @@ impl Term {
         let mut tasks = JoinSet::new();
         for source in self.sources.iter() {
             tasks.spawn(source.pump(self.queue.clone()));
+        }
+        for key in &self.controller.always {
+            self.queue.add(key.clone(), Wakes::default());
         }
         for _ in 0..workers {
             tasks.spawn(self.clone().worker());
@@ -169,10 +174,11 @@ impl Term {
             // The claim went this very moment: the term is about to end.
             return Vec::new();
         }
-        let span = self.span(work);
+        let quiet = self.controller.quiet && work.wakes.causes().is_empty();
+        let span = if quiet { tracing::Span::none() } else { self.span(work) };
         let started = Instant::now();
         let round = AssertUnwindSafe(self.reconciler.reconcile(&work.key)).catch_unwind().instrument(span.clone());
-        let (result, writes) = context::scoped(fence, round).await;
+        let (result, writes) = context::scoped(fence, quiet, round).await;
         let result = result.unwrap_or_else(|panic| Err(ReconcileError::Other(panicked(&*panic))));
         metrics::histogram!("trireme_reconcile_duration_seconds", "controller" => self.name)
             .record(started.elapsed().as_secs_f64());
@@ -184,7 +190,8 @@ impl Term {
                 self.queue.forget(&work.key);
                 self.note_reacted(work);
                 if let Action::RequeueAfter(delay) = action {
-                    self.queue.add_after(work.key.clone(), delay, work.wakes.aftermath());
+                    let wakes = if self.controller.quiet { Wakes::default() } else { work.wakes.aftermath() };
+                    self.queue.add_after(work.key.clone(), delay, wakes);
                 }
             }
             Err(error) => {

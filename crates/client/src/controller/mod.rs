@@ -63,6 +63,8 @@ pub struct Controller {
     clock: Clock,
     trace_window: Duration,
     resync: Option<Duration>,
+    quiet: bool,
+    always: Vec<ObjectKey>,
 }
 
 impl Controller {
@@ -77,6 +79,8 @@ impl Controller {
             clock: Clock::system(),
             trace_window: Duration::from_secs(600),
             resync: None,
+            quiet: false,
+            always: Vec::new(),
         }
     }
 
@@ -144,6 +148,20 @@ impl Controller {
     #[must_use]
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
+        self
+    }
+
+    /// A round that nothing caused (a look at the clock) has no span of its own; what it writes has.
+    #[must_use]
+    pub fn quiet(mut self) -> Self {
+        self.quiet = true;
+        self
+    }
+
+    /// Wakes this key whenever work begins: for a controller that looks at everything from time to time.
+    #[must_use]
+    pub fn always(mut self, key: ObjectKey) -> Self {
+        self.always.push(key);
         self
     }
 

@@ -1,0 +1,205 @@
+//! Eviction by taints: a pod that does not tolerate a NoExecute taint of its node is deleted, at once or when its
+//! toleration ends.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Node, Pod, PodCondition, Taint, Toleration};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use parking_lot::Mutex;
+use serde_json::json;
+use trireme_client::{
+    Action, Change, Client, Clock, Controller, DeleteParams, EventRecorder, EventType, Object, ObjectKey, Patch,
+    PatchParams, ReconcileError, Reconciler, Store,
+};
+
+use super::taints::NO_EXECUTE;
+use crate::cluster::{Cluster, POD_NODE};
+
+const NAME: &str = "taint-eviction";
+
+struct Evictions {
+    client: Client,
+    events: EventRecorder,
+    pods: Store<Pod>,
+    nodes: Store<Node>,
+    clock: Clock,
+    /// Pods whose end is set, with the time a taint without one was first seen.
+    pending: Mutex<HashMap<ObjectKey, Timestamp>>,
+}
+
+/// The controller and its work.
+pub(crate) fn controller(cluster: &Cluster) -> (Controller, Arc<dyn Reconciler>) {
+    let (pods, nodes) = (cluster.pods(), cluster.nodes());
+    let all = pods.store();
+    let controller = cluster
+        .controller(NAME)
+        .watch_changes(&pods, |change| match change {
+            Change::Updated { old, new } if placed(old) == placed(new) => Vec::new(),
+            change => vec![change.object().key()],
+        })
+        .watch_changes(&nodes, move |change| match change {
+            Change::Updated { old, new } if evicting(old) == evicting(new) => Vec::new(),
+            Change::Added(node) if evicting(node).is_empty() => Vec::new(),
+            change => all.by_index(POD_NODE, &change.object().key().name).iter().map(|p| p.key()).collect(),
+        });
+    let reconciler = Evictions {
+        client: cluster.client.clone(),
+        events: cluster.events("taint-eviction-controller"),
+        pods: pods.store(),
+        nodes: nodes.store(),
+        clock: cluster.clock.clone(),
+        pending: Mutex::default(),
+    };
+    (controller, Arc::new(reconciler))
+}
+
+fn placed(pod: &Pod) -> (Option<&str>, Option<&Vec<Toleration>>, bool) {
+    let spec = pod.spec.as_ref();
+    (spec.and_then(|s| s.node_name.as_deref()), spec.and_then(|s| s.tolerations.as_ref()), pod.is_deleting())
+}
+
+fn evicting(node: &Node) -> Vec<Taint> {
+    let taints = node.spec.as_ref().and_then(|s| s.taints.as_ref());
+    taints.into_iter().flatten().filter(|t| t.effect == NO_EXECUTE).cloned().collect()
+}
+
+/// The toleration covers the taint.
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let empty = |text: &Option<String>| text.as_deref().is_none_or(str::is_empty);
+    if !empty(&toleration.effect) && toleration.effect.as_deref() != Some(&taint.effect) {
+        return false;
+    }
+    if !empty(&toleration.key) && toleration.key.as_deref() != Some(&taint.key) {
+        return false;
+    }
+    match toleration.operator.as_deref() {
+        Some("Exists") => true,
+        None | Some("" | "Equal") => {
+            !empty(&toleration.key)
+                && toleration.value.as_deref().unwrap_or_default() == taint.value.as_deref().unwrap_or_default()
+        }
+        _ => false,
+    }
+}
+
+/// When a pod has to go: `None`: never. `seen` stands in for a taint that does not say since when it is there.
+fn end(tolerations: &[Toleration], taints: &[Taint], seen: Timestamp) -> Option<Timestamp> {
+    let end_of = |taint: &Taint| {
+        let since = taint.time_added.as_ref().map_or(seen, |t| t.0);
+        let mut matching = tolerations.iter().filter(|t| tolerates(t, taint)).peekable();
+        if matching.peek().is_none() {
+            return Some(since);
+        }
+        let shortest = matching.filter_map(|t| t.toleration_seconds).min()?;
+        since.checked_add(SignedDuration::from_secs(shortest.max(0))).ok()
+    };
+    taints.iter().filter_map(end_of).min()
+}
+
+#[async_trait::async_trait]
+impl Reconciler for Evictions {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Action, ReconcileError> {
+        let Some(pod) = self.pods.get(key).filter(|p| !p.is_deleting()) else {
+            self.pending.lock().remove(key);
+            return Ok(Action::Done);
+        };
+        let Some(spec) = &pod.spec else { return Ok(Action::Done) };
+        let node = spec.node_name.as_deref().and_then(|n| self.nodes.find("", n));
+        let taints = node.map(|n| evicting(&n)).unwrap_or_default();
+        let now = self.clock.now();
+        let seen = *self.pending.lock().get(key).unwrap_or(&now);
+        let Some(end) = end(spec.tolerations.as_deref().unwrap_or_default(), &taints, seen) else {
+            if self.pending.lock().remove(key).is_some() {
+                let text = format!("Cancelling deletion of Pod {key}");
+                self.events.event(&*pod, EventType::Normal, "TaintManagerEviction", text);
+            }
+            return Ok(Action::Done);
+        };
+        if end > now {
+            self.pending.lock().entry(key.clone()).or_insert(seen);
+            let left = Duration::try_from(end.duration_since(now)).unwrap_or_default();
+            return Ok(Action::RequeueAfter(left + Duration::from_millis(1)));
+        }
+        self.evict(&pod).await
+    }
+}
+
+impl Evictions {
+    async fn evict(&self, pod: &Pod) -> Result<Action, ReconcileError> {
+        let key = pod.key();
+        let api = self.client.namespaced::<Pod>(&key.namespace);
+        self.events.event(pod, EventType::Normal, "TaintManagerEviction", format!("Marking for deletion Pod {key}"));
+        let condition = PodCondition {
+            type_: "DisruptionTarget".to_owned(),
+            status: "True".to_owned(),
+            reason: Some("DeletionByTaintManager".to_owned()),
+            message: Some("Taint manager: deleting due to NoExecute taint".to_owned()),
+            last_transition_time: Some(Time(self.clock.now_seconds())),
+            observed_generation: pod.metadata.generation,
+            ..PodCondition::default()
+        };
+        let patch = json!({"metadata": {"uid": pod.uid()}, "status": {"conditions": [condition]}});
+        let gone = |error: &trireme_client::Error| error.is_not_found() || error.is_conflict();
+        match api.patch_status(&key.name, &PatchParams::default(), &Patch::Strategic(patch)).await {
+            Err(error) if gone(&error) => return Ok(Action::Done),
+            other => drop(other?),
+        }
+        match api.delete(&key.name, &DeleteParams::uid(pod.uid())).await {
+            Err(error) if gone(&error) => {}
+            other => drop(other?),
+        }
+        self.pending.lock().remove(&key);
+        Ok(Action::Done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taint(key: &str, since: i64) -> Taint {
+        Taint {
+            key: key.into(),
+            effect: NO_EXECUTE.into(),
+            value: None,
+            time_added: Some(Time(Timestamp::from_second(since).unwrap())),
+        }
+    }
+
+    fn tolerates_for(key: &str, seconds: Option<i64>) -> Toleration {
+        Toleration {
+            key: Some(key.into()),
+            operator: Some("Exists".into()),
+            effect: Some(NO_EXECUTE.into()),
+            toleration_seconds: seconds,
+            value: None,
+        }
+    }
+
+    fn ends(tolerations: &[Toleration], taints: &[Taint]) -> Option<i64> {
+        end(tolerations, taints, Timestamp::UNIX_EPOCH).map(Timestamp::as_second)
+    }
+
+    #[test]
+    fn pods_go_when_their_toleration_ends() {
+        let down = [taint("node.kubernetes.io/unreachable", 1000)];
+        assert_eq!(ends(&[], &[]), None);
+        assert_eq!(ends(&[], &down), Some(1000));
+        assert_eq!(ends(&[tolerates_for("node.kubernetes.io/unreachable", Some(300))], &down), Some(1300));
+        assert_eq!(ends(&[tolerates_for("node.kubernetes.io/unreachable", None)], &down), None);
+        assert_eq!(ends(&[tolerates_for("other", Some(300))], &down), Some(1000));
+        let both = [taint("node.kubernetes.io/unreachable", 1000), taint("bad", 1100)];
+        assert_eq!(ends(&[tolerates_for("node.kubernetes.io/unreachable", Some(300))], &both), Some(1100));
+    }
+
+    #[test]
+    fn an_empty_key_that_exists_tolerates_everything() {
+        let all = Toleration { operator: Some("Exists".into()), ..Toleration::default() };
+        assert_eq!(ends(&[all], &[taint("x", 1)]), None);
+        let equal = Toleration { key: Some("x".into()), value: Some("v".into()), ..Toleration::default() };
+        assert_eq!(ends(&[equal], &[taint("x", 1)]), Some(1));
+    }
+}
