@@ -8,8 +8,8 @@ use trireme_machinery::status::Status;
 
 use super::attributes::Attributes;
 use super::{
-    certificates, ingress_class, namespace, node_restriction, node_taint, priority, runtime_class, service_account, storage,
-    tolerations, topology,
+    certificates, ingress_class, limit_ranger, namespace, node_restriction, node_taint, pod_security, priority, quota,
+    runtime_class, service_account, storage, tolerations, topology,
 };
 use crate::auth::Authorizer;
 use crate::error::Error;
@@ -41,7 +41,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The default plugins, plus `enable`, minus `disable`.
+    /// The default plugins, minus `disable`.
     pub fn new(
         objects: &Arc<dyn Objects>,
         authorizer: &Authorizer,
@@ -54,9 +54,11 @@ impl Chain {
         let (nodes, pods) = (kind("", "nodes")?, kind("", "pods")?);
         let mut plugins: Vec<Arc<dyn Plugin>> = vec![
             Arc::new(namespace::NamespaceLifecycle::new(objects(), kind("", "namespaces")?)),
+            Arc::new(limit_ranger::LimitRanger::new(objects(), kind("", "limitranges")?)),
             Arc::new(service_account::ServiceAccount::new(objects(), kind("", "serviceaccounts")?)),
             Arc::new(node_restriction::NodeRestriction::new(objects(), pods, nodes.clone())),
             Arc::new(node_taint::TaintNodesByCondition),
+            Arc::new(pod_security::PodSecurity::new(objects(), kind("", "namespaces")?)),
             Arc::new(priority::Priority::new(objects(), kind("scheduling.k8s.io", "priorityclasses")?)),
             Arc::new(tolerations::DefaultTolerationSeconds),
             Arc::new(storage::DefaultStorageClass::new(objects(), kind("storage.k8s.io", "storageclasses")?)),
@@ -67,6 +69,7 @@ impl Chain {
             Arc::new(certificates::CertificateSubjectRestriction),
             Arc::new(ingress_class::DefaultIngressClass::new(objects(), kind("networking.k8s.io", "ingressclasses")?)),
             Arc::new(topology::PodTopologyLabels::new(objects(), nodes)),
+            Arc::new(quota::ResourceQuota::new(objects(), kind("", "resourcequotas")?)),
         ];
         plugins.retain(|plugin| !disable.iter().any(|name| name == plugin.name()));
         Ok(Self { plugins: plugins.into() })

@@ -25,11 +25,15 @@ mod chain;
 
 pub mod certificates;
 pub mod ingress_class;
+pub mod limit_ranger;
 pub mod namespace;
 pub mod node_restriction;
 pub mod node_taint;
 pub mod pod;
+pub mod pod_security;
 pub mod priority;
+pub mod quota;
+pub mod resources;
 pub mod runtime_class;
 pub mod service_account;
 pub mod storage;

@@ -71,6 +71,11 @@ impl Identity {
             "spec": {"holderIdentity": self.holder, "leaseDurationSeconds": SECONDS, "renewTime": now},
         });
         let mut change = |value: &mut Value| {
+            // An update of an absent Lease makes it.
+            if meta::name(value).is_empty() {
+                *value = object.clone();
+                return Ok(());
+            }
             meta::set_annotation(value, ADDRESS, &address);
             meta::set_label(value, LABEL, WHO);
             value["spec"]["holderIdentity"] = json!(self.holder);
@@ -78,13 +83,7 @@ impl Identity {
             value["spec"]["renewTime"] = json!(now);
             Ok(())
         };
-        match self.objects.update(&context, &self.kind, NAMESPACE, &self.name, "", &mut change).await {
-            Err(status) if status.is_not_found() => {
-                let made = self.objects.create(&context, &self.kind, NAMESPACE, object).await;
-                made.map(|_| ()).or_else(|status| if status.is_already_exists() { Ok(()) } else { Err(status) })
-            }
-            other => other.map(|_| ()),
-        }
+        self.objects.update(&context, &self.kind, NAMESPACE, &self.name, "", &mut change).await.map(|_| ())
     }
 
     async fn bury(&self) -> Result<(), Status> {
