@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{ArgAction, Parser};
 use sha2::{Digest, Sha256};
 use trireme_service::{CommonArgs, args};
 use url::Url;
@@ -49,7 +49,7 @@ pub struct Config {
     #[arg(long)]
     pub key_file: Option<PathBuf>,
     /// Clients have to show a certificate of --trusted-ca-file
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = ArgAction::Set)]
     pub client_cert_auth: bool,
     /// CA of clients' certificates
     #[arg(long)]
@@ -61,7 +61,7 @@ pub struct Config {
     #[arg(long)]
     pub peer_key_file: Option<PathBuf>,
     /// Members have to show a certificate of --peer-trusted-ca-file
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = ArgAction::Set)]
     pub peer_client_cert_auth: bool,
     /// CA of members' certificates
     #[arg(long)]

@@ -1,0 +1,150 @@
+//! Several members.
+use std::time::Duration;
+
+use tokio::time::Instant;
+use trireme_proto::etcdserverpb as pb;
+
+use crate::history::Load;
+use crate::support::{Cluster, poll};
+use crate::watch::{check_each_once, open, read_until};
+
+/// All members that run have the same data.
+async fn assert_same_data(cluster: &Cluster, members: &[usize]) {
+    let revision = cluster.client(members[0]).read_index().await.unwrap().revision;
+    let mut hashes = Vec::new();
+    for i in members {
+        cluster.client(*i).read_index().await.unwrap();
+        hashes.push(cluster.client(*i).hash(revision).await.unwrap());
+    }
+    assert!(hashes.windows(2).all(|w| w[0] == w[1]), "{hashes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_leader_is_replaced_within_3_seconds_and_nothing_acknowledged_is_lost() {
+    let mut cluster = Cluster::start(3, &[]).await;
+    for round in 0..2 {
+        let clients = (0..6).map(|i| cluster.client(i % 3)).collect();
+        let load = Load::start(clients);
+        poll("some writes", Duration::from_secs(30), || async { (load.acknowledged().await > 200).then_some(()) }).await;
+        let leader = cluster.leader().await;
+        let survivor = (leader + 1) % 3;
+        let mut watch = open(&cluster.client(survivor), "load/", 0).await;
+        assert!(watch.message().await.unwrap().unwrap().created);
+        let from = cluster.client(survivor).put("load/mark", "x").await.unwrap();
+        cluster.kill(leader);
+        let killed = Instant::now();
+        let before = load.acknowledged().await;
+        poll("writes to go on", Duration::from_secs(10), || async {
+            (load.acknowledged().await > before + 200).then_some(())
+        })
+        .await;
+        let record = load.stop().await;
+        let pause = record.longest_pause(killed);
+        println!("round {round}: {} acknowledged, {} refused, pause {pause:?}", record.acknowledged.len(), record.refused);
+        assert!(pause < Duration::from_secs(3), "{pause:?}");
+        record.judge(&cluster.client(survivor)).await;
+
+        // The watch at a survivor saw every put under its prefix from the mark on, once.
+        let last = cluster.client(survivor).put("load/end", "x").await.unwrap();
+        let events = read_until(&mut watch, last).await;
+        let seen: Vec<i64> =
+            events.iter().map(|e| e.kv.as_ref().unwrap().mod_revision).filter(|r| *r >= from).collect();
+        assert!(seen.windows(2).all(|w| w[0] < w[1]), "in order, each once");
+        for (key, revision) in record.puts.iter().filter(|(_, r)| *r >= from) {
+            assert!(seen.binary_search(revision).is_ok(), "{key} at {revision} was not seen");
+        }
+
+        cluster.restart(leader).await;
+        assert_same_data(&cluster, &[0, 1, 2]).await;
+        let delete = pb::DeleteRangeRequest { key: "load/".into(), range_end: "load0".into(), ..Default::default() };
+        cluster.client(0).kv().delete_range(delete).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_of_five_dead_all_works_three_dead_it_refuses() {
+    let mut cluster = Cluster::start(5, &[]).await;
+    let first = cluster.client(0).put("a", "1").await.unwrap();
+    let leader = cluster.leader().await;
+    let (second, third) = ((leader + 1) % 5, (leader + 2) % 5);
+    cluster.kill(leader);
+    cluster.kill(second);
+    let client = cluster.client((leader + 3) % 5);
+    poll("writes with two dead", Duration::from_secs(20), || async { client.put("a", "2").await.ok() }).await;
+    assert_eq!(client.get("a").await.unwrap().unwrap().value, "2");
+    cluster.kill(third);
+    let began = Instant::now();
+    let refused = client.put("a", "3").await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::Unavailable, "{refused:?}");
+    assert!(began.elapsed() < Duration::from_secs(15));
+    // What may be stale is still answered.
+    let list = client.list("a", true).await.unwrap();
+    assert!(list.kvs[0].mod_revision > first);
+    for i in [leader, second, third] {
+        cluster.run(i);
+    }
+    poll("writes with all back", Duration::from_secs(30), || async { client.put("a", "4").await.ok() }).await;
+    assert_same_data(&cluster, &[0, 1, 2, 3, 4]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_was_away_for_long_gets_a_snapshot_and_its_watches_go_on() {
+    let mut cluster = Cluster::start(3, &[]).await;
+    let leader = cluster.leader().await;
+    let away = (leader + 1) % 3;
+    cluster.kill(away);
+    let client = cluster.client(leader);
+    let mut puts = tokio::task::JoinSet::new();
+    for i in 0..200 {
+        let client = client.clone();
+        puts.spawn(async move { client.put(&format!("big/{}", i % 50), vec![b'x'; 100_000]).await.unwrap() });
+    }
+    while let Some(put) = puts.join_next().await {
+        put.unwrap();
+    }
+    client.compact(client.read_index().await.unwrap().revision - 10).await.unwrap();
+    poll("the leader's log to be cut", Duration::from_secs(30), || async {
+        client.put("tick", "x").await.unwrap();
+        let snapshots = std::fs::read_dir(cluster.data_dir(leader).join("snap")).unwrap().count();
+        (snapshots > 0).then_some(())
+    })
+    .await;
+    // The cut follows the snapshot within a second or two.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    cluster.restart(away).await;
+    assert_same_data(&cluster, &[0, 1, 2]).await;
+    let first = client.put("w/0", "x").await.unwrap();
+    let mut watch = open(&cluster.client(away), "w/", first).await;
+    let mut last = first;
+    for i in 1..20 {
+        last = client.put(&format!("w/{i}"), "x").await.unwrap();
+    }
+    check_each_once(&read_until(&mut watch, last).await, first..=last, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_member_serves_and_the_lead_can_be_handed_over() {
+    let cluster = Cluster::start(3, &[]).await;
+    for i in 0..3 {
+        let client = cluster.client(i);
+        let revision = client.put("who", format!("{i}")).await.unwrap();
+        // The one that wrote sees it at once, even with reads that may be stale.
+        let read = client.list("who", true).await.unwrap();
+        assert_eq!(read.kvs[0].mod_revision, revision);
+        let grant = pb::LeaseGrantRequest { ttl: 60, id: 0 };
+        let lease = client.leases().lease_grant(grant).await.unwrap().into_inner().id;
+        let look = pb::LeaseTimeToLiveRequest { id: lease, keys: false };
+        assert!(client.leases().lease_time_to_live(look).await.unwrap().into_inner().ttl > 50);
+        let members = client.members().member_list(pb::MemberListRequest::default()).await.unwrap().into_inner().members;
+        assert!(members.iter().all(|m| !m.client_ur_ls.is_empty() && !m.peer_ur_ls.is_empty()), "{members:?}");
+    }
+    let leader = cluster.leader().await;
+    let target = cluster.client((leader + 1) % 3).status().await.unwrap().header.unwrap().member_id;
+    let asked = pb::MoveLeaderRequest { target_id: target };
+    cluster.client(leader).maintenance().move_leader(asked).await.unwrap();
+    poll("another leader", Duration::from_secs(10), || async {
+        (cluster.client(leader).status().await.ok()?.leader == target).then_some(())
+    })
+    .await;
+    cluster.client(leader).put("after", "x").await.unwrap();
+}

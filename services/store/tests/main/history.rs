@@ -1,0 +1,137 @@
+//! Load that writes down what it did and what it was told, and a judge of that record.
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::support::{Client, shared};
+
+/// One acknowledged swap of the register: from which revision to which.
+#[derive(Debug, Clone, Copy)]
+struct Swap {
+    from: i64,
+    to: i64,
+}
+
+/// What the clients saw.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    swaps: Vec<Swap>,
+    /// The keys that were acknowledged, and their revisions.
+    pub(crate) puts: Vec<(String, i64)>,
+    /// When writes were acknowledged.
+    pub(crate) acknowledged: Vec<Instant>,
+    pub(crate) refused: usize,
+    faults: Vec<String>,
+}
+
+/// Load by some clients, until it is stopped.
+pub(crate) struct Load {
+    stop: Arc<AtomicBool>,
+    tasks: JoinSet<()>,
+    record: Arc<tokio::sync::Mutex<Record>>,
+}
+
+const REGISTER: &str = "register";
+
+impl Load {
+    /// Each client swaps one shared register and puts keys of its own.
+    pub(crate) fn start(clients: Vec<Client>) -> Self {
+        let (stop, record) = (Arc::new(AtomicBool::new(false)), shared(Record::default()));
+        let newest = Arc::new(AtomicI64::new(0));
+        let mut tasks = JoinSet::new();
+        for (i, client) in clients.into_iter().enumerate() {
+            let (stop, record, newest) = (stop.clone(), record.clone(), newest.clone());
+            tasks.spawn(async move {
+                for n in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    step(&client, i, n, &record, &newest).await;
+                }
+            });
+        }
+        Self { stop, tasks, record }
+    }
+
+    pub(crate) async fn acknowledged(&self) -> usize {
+        self.record.lock().await.acknowledged.len()
+    }
+
+    pub(crate) async fn stop(mut self) -> Record {
+        self.stop.store(true, Ordering::Relaxed);
+        while self.tasks.join_next().await.is_some() {}
+        std::mem::take(&mut *self.record.lock().await)
+    }
+}
+
+async fn step(client: &Client, i: usize, n: u64, record: &tokio::sync::Mutex<Record>, newest: &AtomicI64) {
+    // A read has to show at least what was acknowledged to anyone before it began.
+    let floor = newest.load(Ordering::SeqCst);
+    let limit = Duration::from_secs(10);
+    let seen = match tokio::time::timeout(limit, client.get(REGISTER)).await {
+        Ok(Ok(kv)) => kv.map_or(0, |kv| kv.mod_revision),
+        _ => return refused(record).await,
+    };
+    if seen < floor {
+        record.lock().await.faults.push(format!("a read saw {seen} after {floor} was acknowledged"));
+    }
+    match tokio::time::timeout(limit, client.swap(REGISTER, seen, format!("{i}-{n}"))).await {
+        Ok(Ok(Ok(to))) => {
+            newest.fetch_max(to, Ordering::SeqCst);
+            let mut record = record.lock().await;
+            record.swaps.push(Swap { from: seen, to });
+            record.acknowledged.push(Instant::now());
+        }
+        Ok(Ok(Err(_))) => {}
+        _ => return refused(record).await,
+    }
+    let key = format!("load/{i}/{n}");
+    match tokio::time::timeout(limit, client.put(&key, vec![b'v'; 200])).await {
+        Ok(Ok(revision)) => {
+            let mut record = record.lock().await;
+            record.puts.push((key, revision));
+            record.acknowledged.push(Instant::now());
+        }
+        _ => refused(record).await,
+    }
+}
+
+async fn refused(record: &tokio::sync::Mutex<Record>) {
+    record.lock().await.refused += 1;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+}
+
+impl Record {
+    /// Judges the record against what is in the store at the end.
+    pub(crate) async fn judge(&self, client: &Client) {
+        assert!(self.faults.is_empty(), "{:?}", self.faults);
+        let kvs = client.list("load/", false).await.unwrap().kvs;
+        let there: std::collections::HashMap<_, _> = kvs.iter().map(|kv| (kv.key.to_vec(), kv.mod_revision)).collect();
+        for (key, revision) in &self.puts {
+            assert_eq!(there.get(key.as_bytes()), Some(revision), "{key} was acknowledged");
+        }
+        // Nobody swapped away what another swap had already replaced, and revisions are given once.
+        let mut froms: Vec<_> = self.swaps.iter().map(|s| s.from).collect();
+        let mut tos: Vec<_> = self.swaps.iter().map(|s| s.to).chain(self.puts.iter().map(|(_, r)| *r)).collect();
+        for list in [&mut froms, &mut tos] {
+            let count = list.len();
+            list.sort_unstable();
+            list.dedup();
+            assert_eq!(list.len(), count);
+        }
+        assert!(self.swaps.iter().all(|s| s.from < s.to));
+        let last = client.get(REGISTER).await.unwrap().unwrap();
+        assert!(self.swaps.iter().all(|s| s.to <= last.mod_revision));
+    }
+
+    /// The longest time without an acknowledged write after a moment.
+    pub(crate) fn longest_pause(&self, since: Instant) -> Duration {
+        let mut times: Vec<_> = self.acknowledged.iter().copied().filter(|t| *t >= since).collect();
+        times.sort_unstable();
+        times.insert(0, since);
+        times.windows(2).map(|w| w[1] - w[0]).max().unwrap_or_default()
+    }
+}
