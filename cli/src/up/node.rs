@@ -104,11 +104,13 @@ runtime_type = "io.containerd.runc.v2"
 
     pub(crate) fn network(&self) -> anyhow::Result<Process> {
         let port = self.port("network")?;
-        let mut arguments = self.plan.client(&Identity::kubelet(&self.name()), self.plan.instance.host_address())?;
+        // It reads all Nodes; a kubelet's identity may read its own only.
+        let mut arguments = self.plan.client(&Identity::proxy(), self.plan.instance.host_address())?;
         arguments.extend([
             format!("--hostname-override={}", self.name()),
             format!("--cni-conf-dir={}", self.folder("cni").display()),
             format!("--cni-bin-dir={}", preflight::CNI_PLUGINS),
+            format!("--ipam-dir={}", self.folder("ipam").display()),
             format!("--instance={}", self.plan.instance.id),
             "--cluster-cidr=10.244.0.0/16".to_owned(),
             format!("--health-bind-address={}:{port}", self.address()),

@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, value_name = "BIT", default_value_t = 14)]
     pub(crate) nftables_masquerade_bit: u8,
     /// Masquerade all traffic to cluster IPs
-    #[arg(long, num_args = 0..=1, default_value_t = false, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub(crate) masquerade_all: bool,
     /// Shortest time between two changes of the rules
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = parse_duration)]
@@ -53,7 +53,7 @@ pub struct Args {
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
     pub(crate) trace_window: Duration,
     /// Remove the rules and end
-    #[arg(long)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub(crate) cleanup: bool,
 }
 
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn flags() {
-        let made = options(&["--cluster-cidr=10.244.0.0/16,fd00::/64", "--table-suffix=n1", "--masquerade-all"]).unwrap();
+        let made = options(&["--cluster-cidr=10.244.0.0/16,fd00::/64", "--table-suffix=n1", "--masquerade-all=true"]).unwrap();
         assert_eq!(made.table, "kube-proxy-n1");
         assert_eq!(made.cluster_cidrs.len(), 1);
         assert_eq!(made.masquerade_mark, 0x4000);
