@@ -13,16 +13,19 @@
 
 mod builtin;
 mod cells;
+mod check;
 mod decode;
 mod defaults;
 mod definition;
 mod facts;
 mod hooks;
+mod ip;
 mod kind;
 pub mod metadata;
 mod registry;
 mod rules;
 mod table;
+mod workload;
 
 mod admissionregistration;
 mod apiextensions;

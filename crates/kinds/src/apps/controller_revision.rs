@@ -1,16 +1,49 @@
 //! ControllerRevision (v1 of apps).
 
+use crate::check::{Node, immutable};
 use serde_json::Value;
+use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::gvk::GroupVersionKind;
 use trireme_machinery::meta;
+use trireme_machinery::path::Path;
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, field, words};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("apps", "v1", "ControllerRevision", "controllerrevisions").table(TABLE)
+    Definition::new("apps", "v1", "ControllerRevision", "controllerrevisions").hooks(ControllerRevision)
+}
+
+#[derive(Debug)]
+struct ControllerRevision;
+
+impl Hooks for ControllerRevision {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn validate(&self, revision: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let root = Node::root(revision);
+        root.nonnegative("revision", &mut errors);
+        match root.get("data").value {
+            Value::Null => errors.push(field::required(&Path::new("data"), "data is mandatory")),
+            Value::Object(_) => {}
+            _ => errors.push(field::required(&Path::new("data"), "data must be a valid JSON object")),
+        }
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let (new, old) = (Node::root(new), Node::root(old));
+        new.nonnegative("revision", &mut errors);
+        immutable(&new, &old, "data", &mut errors);
+        errors
+    }
 }
 
 /// What `kubectl get` shows.

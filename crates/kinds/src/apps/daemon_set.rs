@@ -1,10 +1,13 @@
 //! DaemonSet (v1 of apps).
 
 use crate::cells;
+use crate::check::{Node, immutable};
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, containers, field, images, wide};
-use serde_json::Value;
+use crate::workload;
+use serde_json::{Value, json};
+use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::meta;
 
 /// What it is.
@@ -34,6 +37,39 @@ impl Hooks for DaemonSet {
         let had = meta::annotation(old, TEMPLATE_GENERATION).and_then(|g| g.parse::<i64>().ok()).unwrap_or_default();
         let changed = new["spec"]["template"] != old["spec"]["template"];
         meta::set_annotation(new, TEMPLATE_GENERATION, &(had + i64::from(changed)).to_string());
+    }
+
+    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validate(obj, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, ctx: &Context<'_>) -> ErrorList {
+        let mut errors = self.validate(new, ctx);
+        let (new, old) = (Node::of(new, "spec"), Node::of(old, "spec"));
+        immutable(&new, &old, "selector", &mut errors);
+        errors
+    }
+
+    fn validate_update_status(&self, new: &Value, old: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let status = Node::of(new, "status");
+        for key in [
+            "currentNumberScheduled",
+            "numberMisscheduled",
+            "desiredNumberScheduled",
+            "numberReady",
+            "observedGeneration",
+            "updatedNumberScheduled",
+            "numberAvailable",
+            "numberUnavailable",
+            "collisionCount",
+        ] {
+            status.nonnegative(key, &mut errors);
+        }
+        workload::collisions(new, old, &mut errors);
+        errors
     }
 }
 
@@ -66,3 +102,43 @@ static TABLE: &[TableColumn] = &[
 
 /// Counts the templates of a DaemonSet.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+fn validate(set: &Value, errors: &mut ErrorList) {
+    let spec = Node::of(set, "spec");
+    spec.selector("selector", errors);
+    workload::template_labels(&spec, true, errors);
+    if let Some(selector) = spec.given("selector")
+        && selector.is_empty("matchLabels")
+        && selector.is_empty("matchExpressions")
+    {
+        errors.push(field::invalid(&selector.path, selector.value, "empty selector is invalid for daemonset"));
+    }
+    workload::template(&spec, errors);
+    workload::always_running(&spec, &spec.get("template"), "DaemonSet", errors);
+    spec.nonnegative("minReadySeconds", errors);
+    strategy(&spec.get("updateStrategy"), errors);
+    spec.nonnegative("revisionHistoryLimit", errors);
+}
+
+fn strategy(strategy: &Node<'_>, errors: &mut ErrorList) {
+    match strategy.str("type") {
+        "OnDelete" => {}
+        "RollingUpdate" => {
+            let rolling = strategy.get("rollingUpdate");
+            let (unavailable, surge) = (rolling.get("maxUnavailable"), rolling.get("maxSurge"));
+            for node in [&unavailable, &surge] {
+                workload::number_or_percent(node, errors);
+                workload::at_most_all(node, errors);
+            }
+            match (workload::amount(&unavailable) != 0, workload::amount(&surge) != 0) {
+                (true, true) => rolling.invalid("maxSurge", "may not be set when maxUnavailable is non-zero", errors),
+                (false, false) => errors.push(field::required(&unavailable.path, "cannot be 0 when maxSurge is 0")),
+                _ => {}
+            }
+        }
+        ty => {
+            let value = json!({"Type": ty, "RollingUpdate": strategy.get("rollingUpdate").value});
+            errors.push(field::not_supported(&strategy.path, &value, ["RollingUpdate", "OnDelete"]));
+        }
+    }
+}

@@ -1,10 +1,13 @@
 //! Deployment (v1 of apps).
 
 use crate::cells;
+use crate::check::{Node, immutable};
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, containers, field, images, wide, words};
-use serde_json::Value;
+use crate::workload;
+use serde_json::{Value, json};
+use trireme_machinery::field::{self, ErrorList};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -40,6 +43,26 @@ impl Hooks for Deployment {
             }
         }
     }
+
+    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validate(obj, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, ctx: &Context<'_>) -> ErrorList {
+        let mut errors = self.validate(new, ctx);
+        let (new, old) = (Node::of(new, "spec"), Node::of(old, "spec"));
+        immutable(&new, &old, "selector", &mut errors);
+        errors
+    }
+
+    fn validate_update_status(&self, new: &Value, old: &Value, _: &Context<'_>) -> ErrorList {
+        let counts = ["updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas"];
+        let mut errors = workload::status_counts(new, &counts, "readyReplicas");
+        workload::collisions(new, old, &mut errors);
+        errors
+    }
 }
 
 /// What `kubectl get` shows.
@@ -59,3 +82,43 @@ static TABLE: &[TableColumn] = &[
     images(|o, _| cells::images(o, "spec.template.spec.containers")),
     wide("Selector", "string", field("apps.v1.DeploymentSpec", "selector"), |o, _| cells::selector(o, "spec.selector")),
 ];
+
+fn validate(deployment: &Value, errors: &mut ErrorList) {
+    let spec = Node::of(deployment, "spec");
+    spec.nonnegative("replicas", errors);
+    workload::selector(&spec, "deployment", errors);
+    if spec.has("selector") {
+        workload::template_labels(&spec, false, errors);
+    }
+    workload::template(&spec, errors);
+    workload::always_running(&spec, &spec.get("template"), "ReplicaSet", errors);
+    strategy(&spec.get("strategy"), errors);
+    for key in ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
+        spec.nonnegative(key, errors);
+    }
+    if spec.opt_int("progressDeadlineSeconds").is_some_and(|deadline| deadline <= spec.int("minReadySeconds")) {
+        spec.invalid("progressDeadlineSeconds", "must be greater than minReadySeconds", errors);
+    }
+}
+
+fn strategy(strategy: &Node<'_>, errors: &mut ErrorList) {
+    match strategy.str("type") {
+        "Recreate" => {
+            strategy.forbidden("rollingUpdate", "may not be specified when strategy `type` is 'Recreate'", errors)
+        }
+        "RollingUpdate" => {
+            let rolling = strategy.get("rollingUpdate");
+            let (unavailable, surge) = (rolling.get("maxUnavailable"), rolling.get("maxSurge"));
+            workload::number_or_percent(&unavailable, errors);
+            workload::number_or_percent(&surge, errors);
+            if workload::amount(&unavailable) == 0 && workload::amount(&surge) == 0 {
+                rolling.invalid("maxUnavailable", "may not be 0 when `maxSurge` is 0", errors);
+            }
+            workload::at_most_all(&unavailable, errors);
+        }
+        ty => {
+            let value = json!({"Type": ty, "RollingUpdate": strategy.get("rollingUpdate").value});
+            errors.push(field::not_supported(&strategy.path, &value, ["Recreate", "RollingUpdate"]));
+        }
+    }
+}

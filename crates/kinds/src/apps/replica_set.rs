@@ -1,9 +1,13 @@
 //! ReplicaSet (v1 of apps).
 
 use crate::cells;
+use crate::check::{Node, immutable};
 use crate::definition::Definition;
-use crate::hooks::Hooks;
+use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, containers, field, images, wide};
+use crate::workload;
+use serde_json::Value;
+use trireme_machinery::field::ErrorList;
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -27,6 +31,23 @@ impl Hooks for ReplicaSet {
     fn selectable_field_names(&self) -> &'static [&'static str] {
         &["status.replicas"]
     }
+
+    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validate(obj, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, ctx: &Context<'_>) -> ErrorList {
+        let mut errors = self.validate(new, ctx);
+        let (new, old) = (Node::of(new, "spec"), Node::of(old, "spec"));
+        immutable(&new, &old, "selector", &mut errors);
+        errors
+    }
+
+    fn validate_update_status(&self, new: &Value, _: &Value, _: &Context<'_>) -> ErrorList {
+        workload::status_counts(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"], "readyReplicas")
+    }
 }
 
 /// What `kubectl get` shows.
@@ -44,3 +65,15 @@ static TABLE: &[TableColumn] = &[
     images(|o, _| cells::images(o, "spec.template.spec.containers")),
     wide("Selector", "string", field("apps.v1.ReplicaSetSpec", "selector"), |o, _| cells::selector(o, "spec.selector")),
 ];
+
+fn validate(set: &Value, errors: &mut ErrorList) {
+    let spec = Node::of(set, "spec");
+    spec.nonnegative("replicas", errors);
+    spec.nonnegative("minReadySeconds", errors);
+    workload::selector(&spec, "deployment", errors);
+    if spec.has("selector") {
+        workload::template_labels(&spec, false, errors);
+    }
+    workload::template(&spec, errors);
+    workload::always_running(&spec, &spec.get("template"), "ReplicaSet", errors);
+}

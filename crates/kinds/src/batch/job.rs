@@ -1,8 +1,15 @@
 //! Job (v1 of batch).
 
+use super::{update, validate};
+use crate::check::Node;
+use crate::workload;
 use jiff::Timestamp;
 use serde_json::Value;
+use trireme_machinery::field::{self, ErrorList};
+use trireme_machinery::labels::Selector;
 use trireme_machinery::meta;
+use trireme_machinery::names;
+use trireme_machinery::path::Path;
 use trireme_machinery::tree;
 
 use crate::cells;
@@ -40,6 +47,23 @@ impl Hooks for Job {
     fn warnings(&self, job: &Value, old: Option<&Value>) -> Vec<String> {
         let _ = (job, old);
         Vec::new()
+    }
+
+    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        generated_selector(obj, &mut errors);
+        let spec = Node::of(obj, "spec");
+        spec_and_selector(&spec, &mut errors);
+        name_allows_completions(obj, &spec, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let (new, old) = (Node::of(new, "spec"), Node::of(old, "spec"));
+        spec_and_selector(&new, &mut errors);
+        update::validate(&new, &old, &mut errors);
+        errors
     }
 }
 
@@ -98,3 +122,54 @@ fn generate_selector(job: &mut Value) {
 }
 
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
+
+fn generated_selector(job: &Value, errors: &mut ErrorList) {
+    let spec = Node::of(job, "spec");
+    if spec.flag("manualSelector") || !spec.has("selector") {
+        return;
+    }
+    let (name, uid) = (meta::name(job), meta::uid(job));
+    if uid.is_empty() {
+        errors.push(field::required(&Path::new("metadata").child("uid"), ""));
+    }
+    let metadata = spec.get("template").get("metadata");
+    let expected =
+        [("controller-uid", uid), ("job-name", name), (CONTROLLER_UID, uid), ("batch.kubernetes.io/job-name", name)];
+    for (key, value) in expected {
+        let found = metadata.get("labels").str(key);
+        let at = metadata.path.child("labels").key(key);
+        if metadata.get("labels").is_empty(key) {
+            errors.push(field::required(&at, format!("must be '{value}'")));
+        } else if found != value {
+            errors.push(field::invalid(&at, metadata.get("labels").value, format!("must be '{value}'")));
+        }
+    }
+    let expected: serde_json::Map<String, Value> =
+        expected.into_iter().map(|(k, v)| (k.to_owned(), v.into())).collect();
+    let selector = spec.get("selector");
+    if Selector::from_label_selector(selector.value).is_ok_and(|s| !s.matches(&expected)) {
+        errors.push(field::invalid(&selector.path, selector.value, "`selector` not auto-generated"));
+    }
+}
+
+fn spec_and_selector(spec: &Node<'_>, errors: &mut ErrorList) {
+    validate::spec(spec, errors);
+    if spec.has("selector") {
+        spec.selector("selector", errors);
+    } else {
+        errors.push(field::required(&spec.path.child("selector"), ""));
+    }
+    workload::template_labels(spec, true, errors);
+}
+
+/// The Pods of an indexed Job are called by their index.
+fn name_allows_completions(job: &Value, spec: &Node<'_>, errors: &mut ErrorList) {
+    let completions = spec.int("completions");
+    if spec.str("completionMode") == "Indexed" && completions > 0 {
+        let host = format!("{}-{}", meta::name(job), completions - 1);
+        if !names::is_dns1123_label(&host).is_empty() {
+            let why = format!("will not able to create pod with invalid DNS label: {host}");
+            errors.push(field::invalid(&Path::new("metadata").child("name"), meta::name(job), why));
+        }
+    }
+}

@@ -2,7 +2,11 @@
 
 mod cron_job;
 mod defaults;
+mod indexes;
 mod job;
+mod schedule;
+mod update;
+mod validate;
 
 pub(crate) use defaults::DEFAULTS;
 

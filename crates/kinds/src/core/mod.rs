@@ -12,6 +12,7 @@ mod node;
 mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
+pub(crate) mod pod_spec;
 mod pod_template;
 mod qos;
 mod replication_controller;

@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use trireme_machinery::field::ErrorList;
 use trireme_machinery::gvk::GroupVersionKind;
 use trireme_machinery::meta;
 
-use super::qos;
+use super::{pod_spec, qos};
 use crate::cells;
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
@@ -93,6 +94,10 @@ impl Hooks for Pod {
                 new["status"][key] = value.clone();
             }
         }
+    }
+
+    fn validate(&self, pod: &Value, _: &Context<'_>) -> ErrorList {
+        pod_spec::pod(pod)
     }
 
     fn graceful_delete(&self, pod: &Value, requested: Option<i64>) -> Option<i64> {

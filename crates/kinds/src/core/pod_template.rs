@@ -1,12 +1,30 @@
 //! PodTemplate (v1).
 
 use crate::cells;
+use crate::check::Node;
+use crate::core::pod_spec;
 use crate::definition::Definition;
+use crate::hooks::{Context, Hooks};
 use crate::table::{NAME, TableColumn, column, words};
+use serde_json::Value;
+use trireme_machinery::field::ErrorList;
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("", "v1", "PodTemplate", "podtemplates").generation().table(TABLE)
+    Definition::new("", "v1", "PodTemplate", "podtemplates").generation().hooks(PodTemplate)
+}
+
+#[derive(Debug)]
+struct PodTemplate;
+
+impl Hooks for PodTemplate {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn validate(&self, template: &Value, _: &Context<'_>) -> ErrorList {
+        pod_spec::template(&Node::of(template, "template"))
+    }
 }
 
 /// What `kubectl get` shows.

@@ -1,9 +1,14 @@
 //! ReplicationController (v1).
 
 use crate::cells;
+use crate::check::Node;
+use crate::core::pod_spec;
 use crate::definition::Definition;
-use crate::hooks::Hooks;
+use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, containers, field, images, wide};
+use crate::workload;
+use serde_json::Value;
+use trireme_machinery::field::{self, ErrorList};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -29,6 +34,16 @@ impl Hooks for ReplicationController {
     fn selectable_field_names(&self) -> &'static [&'static str] {
         &["status.replicas"]
     }
+
+    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validate(obj, &mut errors);
+        errors
+    }
+
+    fn validate_update_status(&self, new: &Value, _: &Value, _: &Context<'_>) -> ErrorList {
+        workload::status_counts(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"], "readyReplicas")
+    }
 }
 
 /// What `kubectl get` shows.
@@ -50,3 +65,21 @@ static TABLE: &[TableColumn] = &[
         cells::labels(o, "spec.selector")
     }),
 ];
+
+fn validate(controller: &Value, errors: &mut ErrorList) {
+    let spec = Node::of(controller, "spec");
+    spec.nonnegative("minReadySeconds", errors);
+    spec.required("selector", errors);
+    spec.nonnegative("replicas", errors);
+    let Some(template) = spec.given("template") else {
+        errors.push(field::required(&spec.path.child("template"), ""));
+        return;
+    };
+    let labels = template.get("metadata").get("labels");
+    let selected = spec.entries("selector").iter().all(|(key, value)| labels.get(key).value == value.value);
+    if !spec.is_empty("selector") && !selected {
+        errors.push(field::invalid(&labels.path, labels.value, "`selector` does not match template `labels`"));
+    }
+    errors.extend(pod_spec::template(&template));
+    workload::always_running(&spec, &template, "ReplicationController", errors);
+}

@@ -16,6 +16,9 @@ pub(crate) fn normal(value: &Value) -> Value {
                     ("resourceVersion", v) if !v.is_null() && v != "" && v != "0" => Value::from("<rv>"),
                     ("uid", v) if v.as_str().is_some_and(|s| !s.is_empty()) => Value::from("<uid>"),
                     ("nodePort" | "healthCheckNodePort", v) if v.is_number() || v == "<port>" => Value::from("<port>"),
+                    ("name", Value::String(name)) if map.contains_key("generateName") && name.ends_with("xxxxx") => {
+                        Value::String(name.replace("xxxxx", "<suffix>"))
+                    }
                     (_, value) => normal(value),
                 };
                 out.insert(key.clone(), value);
@@ -53,6 +56,7 @@ fn unstate(text: &str) -> String {
         return "<ip>".to_owned();
     }
     let text = TIME.replace_all(text, "<time>");
+    let text = text.replace("kube-api-access-xxxxx", "kube-api-access-<suffix>");
     text.replace("11111111-1111-1111-1111-111111111111", "<uid>")
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn create(path: &str, body: &Value) -> Result<Answer, Status> {
     if metadata.get("name").is_none()
         && let Some(prefix) = metadata.get("generateName").and_then(Value::as_str)
     {
-        let name = format!("{prefix}<suffix>");
+        let name = format!("{prefix}xxxxx");
         metadata.insert("name".into(), name.into());
     }
     dedup_owners(&mut obj, &mut warnings);
@@ -115,7 +115,7 @@ pub(crate) fn admit(kind: &Kind, obj: &mut Value) {
     spec.insert("serviceAccountName".into(), account.clone().into());
     spec.insert("serviceAccount".into(), account.into());
     if spec.get("automountServiceAccountToken") != Some(&Value::Bool(false)) {
-        let volume = json!({"name": "kube-api-access-<suffix>", "projected": {"defaultMode": 420, "sources": [
+        let volume = json!({"name": "kube-api-access-xxxxx", "projected": {"defaultMode": 420, "sources": [
             {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
             {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
             {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]}}]}});
@@ -125,7 +125,7 @@ pub(crate) fn admit(kind: &Kind, obj: &mut Value) {
                 let container = container.as_object_mut().unwrap();
                 let mounts = container.entry("volumeMounts").or_insert_with(|| json!([])).as_array_mut().unwrap();
                 if !mounts.iter().any(|m| m["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount") {
-                    mounts.push(json!({"name": "kube-api-access-<suffix>", "readOnly": true, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}));
+                    mounts.push(json!({"name": "kube-api-access-xxxxx", "readOnly": true, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}));
                     used = true;
                 }
             }
