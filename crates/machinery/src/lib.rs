@@ -22,6 +22,7 @@ pub mod int_or_string;
 pub mod labels;
 pub mod meta;
 pub mod names;
+pub mod ownership;
 pub mod patch;
 pub mod path;
 pub mod quantity;

@@ -32,6 +32,7 @@ pub mod assembly;
 pub mod auth;
 pub mod cache;
 pub mod config;
+pub mod describe;
 pub mod discovery;
 pub mod duties;
 pub mod error;

@@ -17,7 +17,6 @@ pub const GROUPS: [&str; 22] = [
     "policy",
     "rbac.authorization.k8s.io",
     "storage.k8s.io",
-    "storagemigration.k8s.io",
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
     "scheduling.k8s.io",
@@ -26,6 +25,7 @@ pub const GROUPS: [&str; 22] = [
     "discovery.k8s.io",
     "resource.k8s.io",
     "flowcontrol.apiserver.k8s.io",
+    "storagemigration.k8s.io",
 ];
 
 /// A group that is served.

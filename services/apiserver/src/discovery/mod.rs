@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256, Sha512};
 use trireme_kinds::{Kind, Registry};
 
@@ -61,6 +61,7 @@ impl Discovery {
         put("/api".into(), &legacy::versions(address));
         put("/apis".into(), &legacy::groups(registry));
         put("/version".into(), &version());
+        put("/".into(), &json!({ "paths": paths(registry) }));
         for group in groups::served(registry) {
             if !group.name.is_empty() {
                 put(format!("/apis/{}", group.name), &legacy::group(&group, true));
@@ -135,9 +136,20 @@ fn answer(document: &Document, content_type: &str, none_match: Option<&str>, tag
     Answer::Raw(RawAnswer { code, content_type: content_type.to_owned(), headers, body: Body::Full(body) })
 }
 
+/// Kinds that upstream still stores in an older version, whose hash clients know. We store them as v1, which upstream reads.
+const STORED_AS: [(&str, &str, &str); 5] = [
+    ("apiextensions.k8s.io", "customresourcedefinitions", "v1beta1"),
+    ("certificates.k8s.io", "clustertrustbundles", "v1beta1"),
+    ("certificates.k8s.io", "podcertificaterequests", "v1beta1"),
+    ("resource.k8s.io", "devicetaintrules", "v1beta2"),
+    ("storagemigration.k8s.io", "storageversionmigrations", "v1beta1"),
+];
+
 /// The hash by which clients see that objects of a kind are stored in the same version.
 fn storage_version_hash(kind: &Kind) -> String {
     let (group, version) = trireme_machinery::gvk::split_api_version(&kind.storage_version);
+    let stored = STORED_AS.iter().find(|(g, plural, _)| *g == group && *plural == kind.plural);
+    let version = stored.map_or(version, |(_, _, version)| *version);
     let digest = Sha256::digest(format!("{group}/{version}/{}", kind.kind));
     STANDARD.encode(&digest[..8])
 }

@@ -5,12 +5,10 @@
 //!
 //! | module | concern |
 //! |---|---|
-//! | [`schemas`] | types as schemas, with list types, merge keys and defaults |
+//! | [`schemas`] | types as schemas, with list types, merge keys, defaults and descriptions |
 //! | [`paths`] | resources as paths and operations |
 //! | [`names`] | operation ids, tags, paths of documents |
-//! | [`describe`] | the texts that `kubectl explain` shows |
 
-mod describe;
 mod names;
 mod paths;
 mod schemas;
@@ -166,8 +164,13 @@ impl Documents for OpenApi {
         if !accepts_json(&request.accept) {
             return Some(not_acceptable());
         }
-        self.v3(key, request)
+        Some(self.v3(key, request).unwrap_or_else(missing))
     }
+}
+
+/// Upstream says nothing more.
+fn missing() -> Answer {
+    Answer::Raw(RawAnswer { code: 404, content_type: String::new(), headers: Vec::new(), body: Body::Full(Bytes::new()) })
 }
 
 fn accepts_json(accept: &str) -> bool {

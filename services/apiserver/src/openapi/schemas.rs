@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use trireme_kinds::Registry;
 use trireme_machinery::schema::{Field, ListKind, Presence, Schema, Shape, TypeId};
 
-use super::describe::describe;
 use super::reference;
+use crate::describe::describe;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";

@@ -10,7 +10,7 @@ use super::engine::{Engine, Target};
 use super::mutation::{self, Admit};
 use super::options::WriteOptions;
 use super::persist::{Committed, Write, fill_system_fields};
-use super::{Companion, Context, ObjectBody};
+use super::{Companion, Context, ObjectBody, ownership};
 use crate::admission::Operation;
 
 /// How often a generated name, or the place of a companion, is chosen anew.
@@ -61,6 +61,9 @@ impl Engine {
             dry_run: options.dry_run,
             admit,
         };
+        if admit == Admit::Yes {
+            ownership::track(context, kind, "", None, &mut object, options);
+        }
         admission.mutate(&mut object, None).await?;
         mutation::match_namespace(&mut object, &target.namespace)?;
 
@@ -91,6 +94,7 @@ impl Engine {
             return Err(Status::failure(500, Reason::Unknown, why));
         }
 
+        kind.settle_stored(&mut object);
         let name = meta::name(&object).to_owned();
         let key = self.key(kind, &target.namespace, &name);
         let exists = || {

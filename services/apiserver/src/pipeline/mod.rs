@@ -18,6 +18,7 @@ pub mod info;
 pub mod limit;
 mod mutation;
 pub mod options;
+mod ownership;
 mod patch;
 mod persist;
 mod read;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use trireme_kinds::Kind;
@@ -19,6 +20,14 @@ use crate::cache::{Ordered, Selection};
 use crate::error::Error;
 use crate::storage::client::{self, Page};
 
+/// base64 as Go reads and writes it: bits that are left over are no error.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone)
+        .with_decode_allow_trailing_bits(true),
+);
 /// How long a linearizable read waits for the cache before it goes to the store.
 const CACHE_PATIENCE: Duration = Duration::from_millis(100);
 /// How long a read waits for a revision that is ahead of the cache.
@@ -124,8 +133,7 @@ impl Engine {
     pub(crate) fn selection(&self, target: &Target, options: &ListOptions) -> Result<Selection, Status> {
         let kind = &target.kind;
         let bad = |error: trireme_machinery::Error| Status::bad_request(error.to_string());
-        let labels = labels::Selector::parse(&options.label_selector)
-            .map_err(|error| Status::bad_request(format!("unable to parse requirement: {error}")))?;
+        let labels = labels::Selector::parse(&options.label_selector).map_err(bad)?;
         let parsed = fields::Selector::parse(&options.field_selector).map_err(bad)?;
         let known = kind.selectable_field_names();
         for requirement in parsed.requirements() {
@@ -302,13 +310,13 @@ impl Token {
 
     fn write(&self) -> String {
         let text = json!({"v": "meta.k8s.io/v1", "rv": self.revision, "start": self.start}).to_string();
-        URL_SAFE_NO_PAD.encode(text)
+        BASE64.encode(text)
     }
 
     fn read(text: &str) -> Result<Self, Status> {
         let refuse = |why: String| Status::bad_request(format!("invalid continue token: {why}"));
         let bad = |why: String| refuse(format!("continue key is not valid: {why}"));
-        let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|error| {
+        let bytes = BASE64.decode(text.trim_end_matches('=')).map_err(|error| {
             use base64::DecodeError::{InvalidByte, InvalidLastSymbol};
             let at = match error {
                 InvalidByte(at, _) | InvalidLastSymbol(at, _) => at,

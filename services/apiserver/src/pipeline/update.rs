@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use trireme_kinds::Kind;
 use trireme_machinery::field;
 use trireme_machinery::meta;
+use trireme_machinery::ownership::managers::same_but_times;
 use trireme_machinery::path::Path;
 use trireme_machinery::status::Status;
 
@@ -15,7 +16,7 @@ use super::engine::{Engine, Target};
 use super::mutation::{self, Admission, Admit};
 use super::options::WriteOptions;
 use super::persist::{Committed, Write};
-use super::{Context, ObjectBody, Stored};
+use super::{Context, ObjectBody, Stored, ownership};
 use crate::admission::Operation;
 
 const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
@@ -142,6 +143,9 @@ impl Engine {
             dry_run: options.dry_run,
             admit,
         };
+        if admit == Admit::Yes {
+            ownership::track(context, kind, subresource, Some(&old), &mut new, options);
+        }
         admission.mutate(&mut new, Some(&old)).await?;
         check_version(target, &mut new, &stored)?;
         keep_system_fields(&mut new, &old);
@@ -157,6 +161,7 @@ impl Engine {
             context.warn(warning);
         }
         admission.validate(&new, Some(&old)).await?;
+        kind.settle_stored(&mut new);
 
         if same(&new, &old) {
             // Nothing to write; but what the cache had may be late, and then the version it has is not an answer.
@@ -314,26 +319,12 @@ fn validate(context: &Context, kind: &Kind, subresource: &str, new: &Value, old:
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind.gvk(), meta::name(new), errors)) }
 }
 
-/// Whether two objects are stored alike.
+/// Whether two objects are stored alike, but for the times at which their managers wrote.
 fn same(new: &Value, old: &Value) -> bool {
-    let differs = |key: &str| {
-        let (new, old) = (new.get(key), old.get(key));
-        match key {
-            "metadata" => {
-                let plain = |value: Option<&Value>| {
-                    let mut value = value.cloned().unwrap_or_default();
-                    if let Some(map) = value.as_object_mut() {
-                        map.remove("resourceVersion");
-                    }
-                    value
-                };
-                plain(new) != plain(old)
-            }
-            _ => new != old,
-        }
-    };
-    let keys = |value: &Value| value.as_object().map(|map| map.keys().cloned().collect::<Vec<_>>()).unwrap_or_default();
-    !keys(new).iter().chain(&keys(old)).any(|key| differs(key))
+    if new["metadata"]["managedFields"] == old["metadata"]["managedFields"] {
+        return new == old;
+    }
+    same_but_times(new, old)
 }
 
 /// Whether an update takes the last thing away that kept a deleted object.

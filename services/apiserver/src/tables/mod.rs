@@ -5,6 +5,8 @@ use serde_json::{Map, Value, json};
 use trireme_kinds::{Column, Kind};
 use trireme_machinery::status::Status;
 
+use crate::describe::describe;
+
 /// What each row carries beside its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IncludeObject {
@@ -48,11 +50,13 @@ pub fn columns(kind: &Kind) -> Vec<Value> {
 }
 
 fn column(column: &Column) -> Value {
+    let of_field = column.doc.as_ref().filter(|_| column.description.is_empty());
+    let described = of_field.and_then(|(type_name, field)| describe(type_name, Some(field)));
     json!({
         "name": column.name,
         "type": column.ty,
         "format": column.format,
-        "description": column.description,
+        "description": described.as_deref().unwrap_or(&column.description),
         "priority": column.priority,
     })
 }

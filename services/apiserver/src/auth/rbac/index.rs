@@ -1,9 +1,11 @@
 //! Roles and bindings, arranged for questions. An index is immutable.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde_json::Value;
+use trireme_machinery::labels::Selector;
 
 use super::rule::PolicyRule;
 use crate::auth::user::{UserInfo, quoted, service_account_name};
@@ -58,6 +60,9 @@ pub struct Grant<'a> {
 
 struct Role {
     rules: Vec<PolicyRule>,
+    labels: BTreeMap<String, String>,
+    /// What it gathers rules from; none for most.
+    gathers: Vec<Selector>,
     revision: i64,
 }
 
@@ -77,6 +82,8 @@ pub struct Index {
     /// Revisions of cluster roles, roles, cluster role bindings and role bindings.
     pub revisions: [i64; 4],
     roles: HashMap<Key, Arc<Role>>,
+    /// The rules of cluster roles that gather those of others, as they are now: a controller writes them down later.
+    gathered: HashMap<String, Vec<PolicyRule>>,
     cluster: Bindings,
     namespaces: HashMap<String, Bindings>,
     bindings: HashMap<Key, Arc<Binding>>,
@@ -110,7 +117,36 @@ impl Index {
             place.add(binding.clone());
             next.bindings.insert(key, binding);
         }
+        let gatherers = next.roles.iter().filter(|((namespace, _), role)| namespace.is_empty() && !role.gathers.is_empty());
+        let names: Vec<String> = gatherers.map(|((_, name), _)| name.clone()).collect();
+        for name in names {
+            let mut rules = Vec::new();
+            next.gather(&name, &mut HashSet::new(), &mut rules);
+            next.gathered.insert(name, rules);
+        }
         next
+    }
+
+    /// Adds the rules of a cluster role, and of those that it gathers from, each once.
+    fn gather<'a>(&'a self, name: &'a str, seen: &mut HashSet<&'a str>, rules: &mut Vec<PolicyRule>) {
+        let Some(role) = self.roles.get(&(String::new(), name.to_owned())) else { return };
+        if !seen.insert(name) {
+            return;
+        }
+        for rule in &role.rules {
+            if !rules.contains(rule) {
+                rules.push(rule.clone());
+            }
+        }
+        let others = self.roles.iter().filter(|((namespace, _), _)| namespace.is_empty());
+        let mut sources: Vec<&str> = others
+            .filter(|(_, other)| role.gathers.iter().any(|selector| selector.matches(&other.labels)))
+            .map(|((_, name), _)| name.as_str())
+            .collect();
+        sources.sort_unstable();
+        for source in sources {
+            self.gather(source, seen, rules);
+        }
     }
 
     /// The bindings that apply to `user`: those of the cluster, then those of the namespace.
@@ -126,6 +162,9 @@ impl Index {
             "ClusterRole" => ((String::new(), role.name.clone()), "clusterrole"),
             other => return Err(format!("unsupported role reference kind: {}", quoted(other))),
         };
+        if let Some(rules) = self.gathered.get(&role.name).filter(|_| resource == "clusterrole") {
+            return Ok(rules);
+        }
         match self.roles.get(&key) {
             Some(role) => Ok(&role.rules),
             None => Err(format!("{resource}.{} {} not found", super::GROUP, quoted(&role.name))),
@@ -205,8 +244,14 @@ fn key(stored: &Stored) -> Key {
 
 impl Role {
     fn read(stored: &Stored) -> Self {
-        let rules = stored.value().get("rules").and_then(|rules| Vec::deserialize(rules).ok());
-        Self { rules: rules.unwrap_or_default(), revision: stored.revision }
+        let value = stored.value();
+        let selectors = value.pointer("/aggregationRule/clusterRoleSelectors").and_then(Value::as_array);
+        Self {
+            rules: value.get("rules").and_then(|rules| Vec::deserialize(rules).ok()).unwrap_or_default(),
+            labels: stored.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
+            gathers: selectors.into_iter().flatten().filter_map(|s| Selector::from_label_selector(s).ok()).collect(),
+            revision: stored.revision,
+        }
     }
 }
 

@@ -1,0 +1,11 @@
+//! The API server's behaviours, against a real store, over both doors.
+
+mod bad_input;
+mod causes;
+mod deletion;
+mod doors;
+mod failure;
+mod harness;
+mod lists;
+mod objects;
+mod watches;
