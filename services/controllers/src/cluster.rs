@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Namespace, Node, Pod, Service, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -41,6 +41,8 @@ pub(crate) struct Cluster {
 struct Informers {
     deployments: OnceLock<Informer<Deployment>>,
     replica_sets: OnceLock<Informer<ReplicaSet>>,
+    daemon_sets: OnceLock<Informer<DaemonSet>>,
+    revisions: OnceLock<Informer<ControllerRevision>>,
     pods: OnceLock<Informer<Pod>>,
     nodes: OnceLock<Informer<Node>>,
     services: OnceLock<Informer<Service>>,
@@ -80,6 +82,14 @@ impl Cluster {
         let owner = |set: &ReplicaSet| owner::controller_of(&set.metadata).map(|r| r.uid.clone()).into_iter().collect();
         let start = || Informer::builder(&self.client).index(REPLICA_SET_OWNER, owner).start(&self.tasks);
         self.informers.replica_sets.get_or_init(start).clone()
+    }
+
+    pub(crate) fn daemon_sets(&self) -> Informer<DaemonSet> {
+        self.informers.daemon_sets.get_or_init(|| Informer::builder(&self.client).start(&self.tasks)).clone()
+    }
+
+    pub(crate) fn revisions(&self) -> Informer<ControllerRevision> {
+        self.informers.revisions.get_or_init(|| Informer::builder(&self.client).start(&self.tasks)).clone()
     }
 
     pub(crate) fn pods(&self) -> Informer<Pod> {

@@ -14,6 +14,7 @@
 mod cluster;
 mod common;
 mod config;
+mod daemonset;
 mod deployment;
 mod endpoints;
 mod endpointslice;
@@ -94,6 +95,7 @@ fn start(cluster: &Cluster, workers: usize) -> anyhow::Result<Vec<Running>> {
     };
     add("deployment", workers, &deployment::controller);
     add("replicaset", workers, &replicaset::controller);
+    add("daemonset", workers, &daemonset::controller);
     add("endpointslice", workers, &endpointslice::controller);
     add("endpoints", workers, &endpoints::controller);
     add("namespace", workers, &namespace::controller);

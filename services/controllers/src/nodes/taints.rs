@@ -5,12 +5,11 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::common::conditions;
+use crate::common::taint::{NO_EXECUTE, NO_SCHEDULE};
 
 pub(super) const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub(super) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
-const NO_SCHEDULE: &str = "NoSchedule";
-pub(super) const NO_EXECUTE: &str = "NoExecute";
 /// (condition, its status, taint)
 const BY_CONDITION: [(&str, &str, &str); 6] = [
     ("Ready", "False", NOT_READY),

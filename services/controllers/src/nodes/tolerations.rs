@@ -15,8 +15,8 @@ use trireme_client::{
     PatchParams, ReconcileError, Reconciler, Store,
 };
 
-use super::taints::NO_EXECUTE;
 use crate::cluster::{Cluster, POD_NODE};
+use crate::common::taint::{NO_EXECUTE, tolerates};
 
 const NAME: &str = "taint-eviction";
 
@@ -64,25 +64,6 @@ fn placed(pod: &Pod) -> (Option<&str>, Option<&Vec<Toleration>>, bool) {
 fn evicting(node: &Node) -> Vec<Taint> {
     let taints = node.spec.as_ref().and_then(|s| s.taints.as_ref());
     taints.into_iter().flatten().filter(|t| t.effect == NO_EXECUTE).cloned().collect()
-}
-
-/// The toleration covers the taint.
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let empty = |text: &Option<String>| text.as_deref().is_none_or(str::is_empty);
-    if !empty(&toleration.effect) && toleration.effect.as_deref() != Some(&taint.effect) {
-        return false;
-    }
-    if !empty(&toleration.key) && toleration.key.as_deref() != Some(&taint.key) {
-        return false;
-    }
-    match toleration.operator.as_deref() {
-        Some("Exists") => true,
-        None | Some("" | "Equal") => {
-            !empty(&toleration.key)
-                && toleration.value.as_deref().unwrap_or_default() == taint.value.as_deref().unwrap_or_default()
-        }
-        _ => false,
-    }
 }
 
 /// When a pod has to go: `None`: never. `seen` stands in for a taint that does not say since when it is there.
