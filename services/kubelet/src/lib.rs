@@ -105,6 +105,8 @@ pub async fn run(context: Context, config: Config) -> Result<()> {
     tracing::info!(node = host.config.node_name, port, "serving");
     let server = actix_web::rt::spawn(serving);
     register(&context, &host, &api, port, runtime, last_look);
+    // Only where it is asked for: several kubelets may share a machine.
+    context.serve_pages("", None).await.map_err(|error| Error::Config(error.to_string()))?;
 
     context.shutdown.cancelled().await;
     handle.stop(true).await;

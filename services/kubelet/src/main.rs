@@ -4,7 +4,10 @@ use std::process::ExitCode;
 use trireme_kubelet::{Config, Flags};
 use trireme_service::Harness;
 
-fn main() -> anyhow::Result<ExitCode> {
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let flags: Flags = trireme_service::parse()?;
     let config = Config::resolve(&flags)?;
     let harness = Harness::new("kubelet", flags.common).instance(config.node_name.clone());

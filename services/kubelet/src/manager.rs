@@ -82,6 +82,8 @@ struct Entry {
     desired: watch::Sender<Desired>,
     worker: Address<Worker>,
     finished: Option<Instant>,
+    /// Wanted again while it is being stopped.
+    again: Option<Arc<Pod>>,
 }
 
 /// The actor.
@@ -206,7 +208,11 @@ impl Handler<Farewell> for Manager {
     fn handle(&mut self, Farewell(uid): Farewell, _: &mut Self::Context) {
         let Some(entry) = self.entries.get_mut(&uid) else { return };
         if entry.desired.borrow().gone {
+            let again = entry.again.take();
             self.entries.remove(&uid);
+            if let Some(pod) = again {
+                self.want(pod, Cause::default());
+            }
             mirror::reconcile(&self.host, &self.static_pods(), &self.mirrors, self.api_ready);
         } else {
             entry.finished = Some(Instant::now());
@@ -260,6 +266,10 @@ impl Manager {
             if entry.finished.is_some() {
                 return;
             }
+            if entry.desired.borrow().gone {
+                entry.again = Some(pod);
+                return;
+            }
             entry.desired.send_modify(|desired| {
                 desired.pod = pod;
                 desired.cause = cause;
@@ -296,11 +306,12 @@ impl Manager {
             });
         });
         let worker = worker::spawn(&name, self.host.clone(), receiver, farewell);
-        self.entries.insert(uid, Entry { desired: sender, worker, finished: None });
+        self.entries.insert(uid, Entry { desired: sender, worker, finished: None, again: None });
     }
 
     fn forget(&mut self, uid: &str, cause: Cause) {
-        let Some(entry) = self.entries.get(uid) else { return };
+        let Some(entry) = self.entries.get_mut(uid) else { return };
+        entry.again = None;
         if entry.finished.is_some() {
             self.entries.remove(uid);
             return;

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tonic::{Response, Status};
 use tracing::Instrument as _;
+use trireme_telemetry::SpanExt as _;
 use trireme_proto::runtime::v1 as pb;
 use transport::Services;
 
@@ -86,8 +87,7 @@ impl Cri {
         metrics::histogram!("kubelet_runtime_operations_duration_seconds", "operation_type" => call)
             .record(started.elapsed().as_secs_f64());
         if let Err(error) = &answer {
-            span.record("otel.status_code", "ERROR");
-            span.record("otel.status_description", error.to_string());
+            span.fail(error.to_string());
         }
         answer
     }

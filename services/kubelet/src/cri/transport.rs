@@ -8,6 +8,7 @@ use tonic::Request;
 use tonic::transport::{Channel, Endpoint, Uri};
 use trireme_proto::runtime::v1::image_service_client::ImageServiceClient;
 use trireme_proto::runtime::v1::runtime_service_client::RuntimeServiceClient;
+use trireme_telemetry::{Hop, Kind, Parent};
 
 /// A node with some hundred Pods answers a list with more than tonic's 4 MiB.
 const MESSAGE: usize = 16 << 20;
@@ -60,16 +61,13 @@ pub(super) fn root_cause(status: &tonic::Status) -> String {
     last
 }
 
-/// The span of a call that changes something.
+/// The span of a call that changes something; none when it happens outside of any.
 pub(super) fn span(name: &'static str) -> tracing::Span {
-    tracing::info_span!(
-        "cri",
-        otel.name = name,
-        otel.kind = "client",
-        otel.status_code = tracing::field::Empty,
-        otel.status_description = tracing::field::Empty,
-        rpc.system = "grpc",
-    )
+    if trireme_telemetry::current().is_none() {
+        return tracing::Span::none();
+    }
+    let parent = if Hop::Cri.is_cut() { Parent::Root } else { Parent::Current };
+    trireme_telemetry::span(name).kind(Kind::Client).parent(parent).attribute("rpc.system", "grpc").start()
 }
 
 /// The request with the current trace context, for runtimes that trace too.

@@ -93,11 +93,13 @@ impl Puller {
     }
 
     /// The pause after a pull that failed, while it runs.
-    pub fn pause(&self, pod: &Pod, container: &Container, pulls: &Pulls) -> Option<Refused> {
+    pub fn pause(&self, pod: &Pod, container: &Container, pulls: &Pulls, told: bool) -> Option<Refused> {
         let asked = container.image.as_deref().unwrap_or_default();
         let not_yet = pulls.backoffs.check_since_failure(asked, Timestamp::now()).err()?;
         let mut message = format!("Back-off pulling image \"{asked}\"");
-        self.events.pod(pod, Some(&container.name), false, "BackOff", message.clone());
+        if !told {
+            self.events.pod(pod, Some(&container.name), false, "BackOff", message.clone());
+        }
         if let Some(last) = pulls.last_errors.get(asked) {
             message = format!("{message}: {last}");
         }

@@ -3,6 +3,7 @@
 //! A Pod's worker must not wait for the API server: a container is restarted though the whole control plane is down. So
 //! this actor keeps, for each Pod, the newest status that was not yet written, and writes one at a time a Pod until it is.
 
+use super::conditions::OWNED;
 use super::sync::Desired;
 use super::view;
 use crate::api::Pods;
@@ -188,7 +189,15 @@ fn patch(uid: &str, status: &PodStatus) -> Value {
         // Lists and times that are not there need not be taken away: nobody but the kubelet makes them.
         let optional = ["qosClass", "startTime", "hostIP", "hostIPs", "observedGeneration"];
         fields.retain(|key, value| !value.is_null() || !optional.contains(&key.as_str()));
-        fields.insert("conditions".into(), conditions.iter().map(condition).collect());
+        // Merged by address, an old one would stay.
+        for addresses in ["hostIPs", "podIPs"] {
+            if let Some(Value::Array(list)) = fields.get_mut(addresses) {
+                list.push(json!({"$patch": "replace"}));
+            }
+        }
+        // Those of others keep their place and are not written.
+        let ours = conditions.iter().filter(|condition| OWNED.contains(&condition.type_.as_str()));
+        fields.insert("conditions".into(), ours.map(condition).collect());
         let order: Value = conditions.iter().map(|condition| json!({"type": condition.type_})).collect();
         fields.insert("$setElementOrder/conditions".into(), order);
     }

@@ -22,7 +22,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tracing::Instrument as _;
 use trireme_telemetry::Cause;
@@ -86,6 +86,10 @@ impl Next {
 
 /// Without any news a Pod is looked at this often: volumes are renewed, and what was missed is found.
 const RESYNC: Duration = Duration::from_secs(60);
+/// While something is awaited that comes soon, it is looked for this often.
+const SOON: Duration = Duration::from_millis(100);
+/// That a pause runs is told again after this time.
+const RETELL: Duration = Duration::from_secs(10);
 
 /// One Pod's life.
 pub struct Life {
@@ -101,6 +105,7 @@ pub struct Life {
     watchers: Watchers,
     written: Arc<AtomicI64>,
     stumbles: u32,
+    told: HashMap<String, Instant>,
 }
 
 impl Life {
@@ -125,6 +130,7 @@ impl Life {
             watchers: Watchers::default(),
             written: Arc::default(),
             stumbles: 0,
+            told: HashMap::new(),
         }
     }
 
@@ -215,6 +221,9 @@ impl Life {
             self.tell(desired, self.status(pod, &state, results, false), &state);
             self.adjust_watchers(pod, &state, results, false, report_probe);
         }
+        if awaits_init(pod, &state) {
+            next.sooner(SOON);
+        }
         if let Some(due) = self.tokens.next_renewal() {
             let left = Duration::try_from(due.duration_since(Timestamp::now())).unwrap_or_default();
             next.sooner(left.max(Duration::from_secs(10)));
@@ -224,13 +233,15 @@ impl Life {
 
     /// Takes out of a plan what must wait for its pause to end.
     fn hold_back(&mut self, pod: &Pod, state: &PodState, plan: &mut Plan, next: &mut Next) {
-        let mut waits = |container: &Container| match self.pause(pod, container, state) {
-            None => false,
-            Some(Refused { failure, retry }) => {
-                self.failures.insert(container.name.clone(), failure);
-                next.sooner(retry + Duration::from_millis(20));
-                true
+        let mut waits = |container: &Container| {
+            // One that is to be killed first is judged after it has ended.
+            if state.latest(&container.name).is_some_and(|run| run.stage == Stage::Running) {
+                return false;
             }
+            let Some(Refused { failure, retry }) = self.pause(pod, container, state) else { return false };
+            self.failures.insert(container.name.clone(), failure);
+            next.sooner(retry + Duration::from_millis(20));
+            true
         };
         plan.start.retain(|index| !waits(&spec(pod).containers[*index]));
         plan.start_init.retain(|index| !waits(&view::init_containers(pod)[*index]));
@@ -372,8 +383,10 @@ impl Life {
             let Some(run) = state.containers.iter().find(|run| run.id == doomed.id) else { continue };
             kill::container(&host, pod, run, &ip, Some(doomed.message.clone()), doomed.reason, None).await?;
         }
+        let mut plan = plan.clone();
         if !plan.kill.is_empty() {
             *state = self.observe(pod).await?;
+            self.hold_back(pod, state, &mut plan, next);
         }
         if plan.start.is_empty() && plan.start_init.is_empty() && plan.start_ephemeral.is_empty() {
             return Ok(());
@@ -417,10 +430,6 @@ impl Life {
             let container = &spec(pod).containers[*index];
             self.start(pod, (Role::Regular, container), &sandbox, state, &volumes, next).await;
         }
-        if !plan.start_init.is_empty() {
-            // A sidecar that has started lets the next one start: look at once.
-            next.sooner(Duration::from_millis(20));
-        }
         Ok(())
     }
 
@@ -451,20 +460,38 @@ impl Life {
     }
 
     /// Back-off between restarts and between pulls.
-    fn pause(&self, pod: &Pod, container: &Container, state: &PodState) -> Option<Refused> {
+    fn pause(&mut self, pod: &Pod, container: &Container, state: &PodState) -> Option<Refused> {
         let now = Timestamp::now();
+        let told = self.told.get(&container.name).is_some_and(|at| at.elapsed() < RETELL);
+        let refused = self.pause_now(pod, container, state, now, told)?;
+        if !told {
+            self.told.insert(container.name.clone(), Instant::now());
+        }
+        Some(refused)
+    }
+
+    fn pause_now(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        state: &PodState,
+        now: Timestamp,
+        told: bool,
+    ) -> Option<Refused> {
         if let Some(end) = last_end(container, state)
             && let Err(not_yet) = self.restarts.check(&pause_key(container), end, now)
         {
             let place = view::formatted(pod);
-            let event = format!("Back-off restarting failed container {} in pod {place}", container.name);
-            self.host.api.events.pod(pod, Some(&container.name), true, "BackOff", event);
+            if !told {
+                let event = format!("Back-off restarting failed container {} in pod {place}", container.name);
+                self.host.api.events.pod(pod, Some(&container.name), true, "BackOff", event);
+            }
             let pause = go_duration(not_yet.pause);
             let message = format!("back-off {pause} restarting failed container={} pod={place}", container.name);
             let failure = StartFailure { reason: "CrashLoopBackOff".into(), message };
             return Some(Refused { failure, retry: not_yet.left });
         }
-        self.host.puller.pause(pod, container, &self.pulls)
+        self.host.puller.pause(pod, container, &self.pulls, told)
     }
 
     fn sandbox_config(&self, pod: &Pod, attempt: u32) -> Result<trireme_proto::runtime::v1::PodSandboxConfig> {
@@ -586,6 +613,18 @@ impl Life {
 fn last_end(container: &Container, state: &PodState) -> Option<Timestamp> {
     let ended = state.containers.iter().find(|run| run.name == container.name && run.stage == Stage::Exited)?;
     Timestamp::from_nanosecond(i128::from(ended.finished_at)).ok()
+}
+
+/// Init containers are mostly short: the next one need not wait for the next look at the whole runtime.
+fn awaits_init(pod: &Pod, state: &PodState) -> bool {
+    let now = Timestamp::now().as_nanosecond();
+    let fresh = |name: &str| {
+        state.active(name).is_some_and(|run| {
+            let age = now - i128::from(run.started_at.max(run.finished_at));
+            age < Duration::from_secs(5).as_nanos() as i128
+        })
+    };
+    !super::restart::is_initialized(pod, state) && view::init_containers(pod).iter().any(|one| fresh(&one.name))
 }
 
 fn pause_key(container: &Container) -> String {
