@@ -11,7 +11,14 @@ impl Kind {
     /// asked for. An object that does not fit is a bad request, in Kubernetes' words.
     #[allow(clippy::result_large_err, reason = "Status is the error of every API call")]
     pub fn decode(&self, value: Value, strictness: Strictness) -> Result<(Value, Vec<String>), Status> {
-        normalise(&self.schema, self.ty, value, strictness).map_err(|error| self.cannot_be_handled(&error))
+        let (mut obj, strict) =
+            normalise(&self.schema, self.ty, value, strictness).map_err(|error| self.cannot_be_handled(&error))?;
+        // What a client need not say: the request names it.
+        if let Some(map) = obj.as_object_mut() {
+            map.insert("apiVersion".to_owned(), self.api_version().into());
+            map.insert("kind".to_owned(), self.kind.as_str().into());
+        }
+        Ok((obj, strict))
     }
 
     /// The refusal of a body that does not decode.

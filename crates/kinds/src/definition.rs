@@ -41,7 +41,7 @@ impl Definition {
                 scale: None,
                 storage: plural.to_owned(),
                 storage_version: api_version(group, version),
-                rules: Rules::default(),
+                rules: Rules { standard_finalizers: true, ..Rules::default() },
                 schema: Arc::default(),
                 ty: trireme_machinery::schema::TypeId(0),
                 hooks: Arc::new(NoHooks),

@@ -160,21 +160,21 @@ impl Kind {
     pub fn validate_create(&self, obj: &Value, ctx: &Context<'_>) -> ErrorList {
         let mut errors = metadata::validate(self, obj);
         errors.extend(self.hooks.validate(obj, ctx));
-        errors
+        metadata::once(errors)
     }
 
     /// What is wrong with an update.
     pub fn validate_update(&self, new: &Value, old: &Value, ctx: &Context<'_>) -> ErrorList {
         let mut errors = metadata::validate_update(self, new, old);
         errors.extend(self.hooks.validate_update(new, old, ctx));
-        errors
+        metadata::once(errors)
     }
 
     /// What is wrong with an update of the status.
     pub fn validate_update_status(&self, new: &Value, old: &Value, ctx: &Context<'_>) -> ErrorList {
         let mut errors = metadata::validate_update(self, new, old);
         errors.extend(self.hooks.validate_update_status(new, old, ctx));
-        errors
+        metadata::once(errors)
     }
 
     /// The fields that a field selector may use, with their values.

@@ -86,7 +86,7 @@ pub(crate) fn validate_with(
 }
 
 /// What is wrong with changed metadata.
-pub(crate) fn validate_update(_kind: &Kind, new: &Value, old: &Value) -> ErrorList {
+pub(crate) fn validate_update(kind: &Kind, new: &Value, old: &Value) -> ErrorList {
     let at = Path::new("metadata");
     let (new, old) = (&new["metadata"], &old["metadata"]);
     let mut errors = ErrorList::new();
@@ -121,6 +121,8 @@ pub(crate) fn validate_update(_kind: &Kind, new: &Value, old: &Value) -> ErrorLi
         }
     }
     errors.extend(common(new, &at));
+    errors.extend(finalizers(new, &at.child("finalizers")));
+    errors.extend(standard_finalizers(kind, new, &at));
     errors
 }
 
@@ -223,6 +225,39 @@ fn finalizers(metadata: &Value, at: &Path) -> ErrorList {
         errors.push(field::invalid(at, &list, "finalizer orphan and foregroundDeletion cannot be both set"));
     }
     errors
+}
+
+/// What is wrong with the name of a finalizer of a built-in kind: it is one of Kubernetes' own, or belongs to a domain.
+pub(crate) fn finalizer(name: &str, at: &Path) -> ErrorList {
+    let mut errors: ErrorList =
+        names::is_qualified_name(name).into_iter().map(|m| field::invalid(at, name, m)).collect();
+    errors.extend(standard_finalizer(name, at));
+    errors
+}
+
+fn standard_finalizer(name: &str, at: &Path) -> Option<field::Error> {
+    let fine = name.contains('/') || matches!(name, "kubernetes" | "orphan" | "foregroundDeletion");
+    (!fine).then(|| field::invalid(at, name, "name is neither a standard finalizer name nor is it fully qualified"))
+}
+
+/// The finalizers of a built-in kind.
+fn standard_finalizers(kind: &Kind, metadata: &Value, at: &Path) -> ErrorList {
+    if !kind.rules.standard_finalizers {
+        return ErrorList::new();
+    }
+    let list = strings(&metadata["finalizers"]);
+    list.into_iter().enumerate().filter_map(|(i, f)| standard_finalizer(f, &at.child("finalizers").index(i))).collect()
+}
+
+/// Leaves of equal errors the first.
+pub(crate) fn once(errors: ErrorList) -> ErrorList {
+    let mut out = ErrorList::new();
+    for error in errors {
+        if !out.contains(&error) {
+            out.push(error);
+        }
+    }
+    out
 }
 
 fn managed_fields(entries: &Value, at: &Path) -> ErrorList {

@@ -41,6 +41,8 @@ pub struct Rules {
     pub propagation: Propagation,
     /// Which names it takes.
     pub names: NameRule,
+    /// Finalizers without a domain are Kubernetes' own only.
+    pub standard_finalizers: bool,
 }
 
 impl Default for Rules {
@@ -53,6 +55,7 @@ impl Default for Rules {
             create_on_update: false,
             propagation: Propagation::Background,
             names: NameRule::Subdomain,
+            standard_finalizers: false,
         }
     }
 }

@@ -1,9 +1,14 @@
 //! Endpoints (v1).
 
+use crate::check::Node;
+use crate::ip;
 use serde_json::Value;
+use trireme_machinery::field::{self, ErrorList};
+use trireme_machinery::names;
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, field};
 
 /// What it is.
@@ -12,7 +17,22 @@ pub(crate) fn definition() -> Definition {
         .short(&["ep"])
         .stored_at("services/endpoints")
         .create_on_update()
-        .table(TABLE)
+        .hooks(Endpoints)
+}
+
+#[derive(Debug)]
+struct Endpoints;
+
+impl Hooks for Endpoints {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validate(obj, &mut errors);
+        errors
+    }
 }
 
 /// What `kubectl get` shows.
@@ -35,4 +55,40 @@ fn endpoints(endpoints: &Value) -> String {
         }
     }
     cells::first(&all, 3, if cells::list(endpoints, "subsets").is_empty() { "<none>" } else { "" })
+}
+
+fn validate(endpoints: &Value, errors: &mut ErrorList) {
+    for subset in Node::root(endpoints).list("subsets") {
+        if subset.is_empty("addresses") && subset.is_empty("notReadyAddresses") {
+            errors.push(field::required(&subset.path, "must specify `addresses` or `notReadyAddresses`"));
+        }
+        for address in ["addresses", "notReadyAddresses"].iter().flat_map(|list| subset.list(list)) {
+            let at = address.path.child("ip");
+            errors.extend(ip::address(&at, address.str("ip")));
+            if !address.is_empty("hostname") {
+                address.named("hostname", names::is_dns1123_label, errors);
+            }
+            if address.has("nodeName") {
+                address.named("nodeName", names::is_dns1123_subdomain, errors);
+            }
+            super::service_validate::endpoint_ip(address.str("ip"), &at, errors);
+        }
+        let ports = subset.list("ports");
+        for port in &ports {
+            if ports.len() > 1 {
+                port.required("name", errors);
+            }
+            if !port.is_empty("name") {
+                port.named("name", names::is_dns1123_label, errors);
+            }
+            let number = port.int("port");
+            errors.extend(
+                names::is_port_number(number).into_iter().map(|m| field::invalid(&port.path.child("port"), &number, m)),
+            );
+            port.required_one_of("protocol", &["SCTP", "TCP", "UDP"], errors);
+            if port.has("appProtocol") {
+                port.named("appProtocol", names::is_qualified_name, errors);
+            }
+        }
+    }
 }

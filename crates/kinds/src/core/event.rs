@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
+use trireme_machinery::field::ErrorList;
 
 use crate::cells;
 use crate::definition::Definition;
-use crate::hooks::Hooks;
+use crate::hooks::{Context, Hooks};
 use crate::table::{TableColumn, column, field, wide};
 
 /// What it is.
@@ -45,6 +46,10 @@ impl Hooks for Event {
             },
             name => cells::str(event, name).to_owned(),
         }
+    }
+
+    fn validate(&self, event: &Value, _: &Context<'_>) -> ErrorList {
+        super::event_validate::legacy(event)
     }
 }
 

@@ -3,9 +3,11 @@
 mod binding;
 mod component_status;
 mod config_map;
+mod data;
 mod defaults;
 mod endpoints;
-mod event;
+pub(crate) mod event;
+pub(crate) mod event_validate;
 mod limit_range;
 mod namespace;
 mod node;
@@ -21,6 +23,7 @@ mod secret;
 mod service;
 mod service_account;
 mod service_update;
+mod service_validate;
 
 pub(crate) use defaults::DEFAULTS;
 

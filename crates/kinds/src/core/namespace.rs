@@ -1,11 +1,15 @@
 //! Namespace (v1).
 
 use crate::cells;
+use crate::check::Node;
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
+use crate::metadata;
 use crate::rules::NameRule;
 use crate::table::{AGE, NAME, TableColumn, column, words};
 use serde_json::{Value, json};
+use trireme_machinery::field::ErrorList;
+use trireme_machinery::path::Path;
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -49,6 +53,15 @@ impl Hooks for Namespace {
             }
             finalizers => new["spec"]["finalizers"] = finalizers.clone(),
         }
+    }
+
+    fn validate(&self, namespace: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let at = Path::new("spec").child("finalizers");
+        for finalizer in Node::of(namespace, "spec").list("finalizers") {
+            errors.extend(metadata::finalizer(finalizer.text(), &at));
+        }
+        errors
     }
 }
 

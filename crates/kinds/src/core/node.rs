@@ -1,13 +1,18 @@
 //! Node (v1).
 
+use crate::check::Node;
+use crate::core::pod_spec;
+use crate::ip;
 use std::collections::BTreeSet;
+use trireme_machinery::field::{self, ErrorList};
+use trireme_machinery::names;
 
 use serde_json::Value;
 use trireme_machinery::meta;
 
 use crate::cells;
 use crate::definition::Definition;
-use crate::hooks::Hooks;
+use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, field, wide, words};
 
 /// What it is.
@@ -19,13 +24,13 @@ pub(crate) fn definition() -> Definition {
         .serves("proxy", "NodeProxyOptions", &["create", "delete", "get", "patch", "update"])
         .status()
         .created_with_status()
-        .hooks(Node)
+        .hooks(NodeRules)
 }
 
 #[derive(Debug)]
-struct Node;
+struct NodeRules;
 
-impl Hooks for Node {
+impl Hooks for NodeRules {
     fn table(&self) -> &'static [TableColumn] {
         TABLE
     }
@@ -36,6 +41,31 @@ impl Hooks for Node {
 
     fn selectable_field(&self, node: &Value, name: &str) -> String {
         (cells::at(node, name) == &Value::Bool(true)).to_string()
+    }
+
+    fn validate(&self, node: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validate(node, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, ctx: &Context<'_>) -> ErrorList {
+        let mut errors = self.validate(new, ctx);
+        let (is, was) = (Node::of(new, "spec"), Node::of(old, "spec"));
+        let changed = |key: &str| !was.is_empty(key) && was.get(key).value != is.get(key).value;
+        if changed("podCIDRs") {
+            errors.push(field::forbidden(
+                &is.path.child("podCIDRs"),
+                "node updates may not change podCIDR except from \"\" to valid",
+            ));
+        }
+        if changed("providerID") {
+            errors.push(field::forbidden(
+                &is.path.child("providerID"),
+                "node updates may not change providerID except from \"\" to valid",
+            ));
+        }
+        errors
     }
 }
 
@@ -97,5 +127,48 @@ fn kernel(node: &Value) -> String {
     match info("architecture") {
         "" => version.to_owned(),
         architecture => format!("{version} ({architecture})"),
+    }
+}
+
+fn validate(node: &Value, errors: &mut ErrorList) {
+    let spec = Node::of(node, "spec");
+    taints(&spec, errors);
+    let status = Node::of(node, "status");
+    for key in ["capacity", "allocatable"] {
+        for (resource, amount) in status.entries(key) {
+            pod_spec::resource_name(resource, &amount.path, errors);
+            pod_spec::quantity_value(resource, &amount, errors);
+        }
+    }
+    let ranges = spec.list("podCIDRs");
+    for range in &ranges {
+        errors.extend(ip::range(&range.path, range.text()));
+    }
+    if ranges.len() > 1 {
+        let families: Vec<bool> = ranges.iter().map(|r| r.text().contains(':')).collect();
+        if ranges.len() > 2 || families[0] == families[1] {
+            let why = "may specify no more than one CIDR for each IP family";
+            errors.push(field::invalid(&spec.path.child("podCIDRs"), spec.get("podCIDRs").value, why));
+        }
+    }
+}
+
+/// Of the taints of a node.
+fn taints(spec: &Node<'_>, errors: &mut ErrorList) {
+    let mut seen = Vec::new();
+    for taint in spec.list("taints") {
+        taint.named("key", names::is_qualified_name, errors);
+        let wrong = names::is_label_value(taint.str("value"));
+        if !wrong.is_empty() {
+            errors.push(field::invalid(&taint.path.child("value"), taint.str("value"), wrong.join(";")));
+        }
+        taint.required_one_of("effect", &["NoSchedule", "PreferNoSchedule", "NoExecute"], errors);
+        let identity = (taint.str("key"), taint.str("effect"));
+        if seen.contains(&identity) {
+            let mut error = field::duplicate(&taint.path, taint.value);
+            error.detail = "taints must be unique by key and effect pair".to_owned();
+            errors.push(error);
+        }
+        seen.push(identity);
     }
 }

@@ -1,7 +1,11 @@
 //! PersistentVolume (v1).
 
+use crate::check::{Node, POSITIVE, immutable};
+use crate::core::pod_spec;
 use serde_json::{Value, json};
+use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::meta;
+use trireme_machinery::names;
 
 use crate::cells;
 use crate::definition::Definition;
@@ -40,6 +44,32 @@ impl Hooks for PersistentVolume {
         } else if let (None, Some(time)) = (has, had) {
             new["status"][key] = time.clone();
         }
+    }
+
+    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validate(obj, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, ctx: &Context<'_>) -> ErrorList {
+        let mut errors = self.validate(new, ctx);
+        let (new, old) = (Node::of(new, "spec"), Node::of(old, "spec"));
+        let sources = |spec: &Node<'_>| -> Vec<(String, Value)> {
+            let all = spec.value.as_object().into_iter().flatten();
+            all.filter(|(key, _)| !NOT_SOURCES.contains(&key.as_str())).map(|(k, v)| (k.clone(), v.clone())).collect()
+        };
+        if sources(&new) != sources(&old) {
+            errors.push(field::forbidden(
+                &new.path.child("persistentvolumesource"),
+                "spec.persistentvolumesource is immutable after creation",
+            ));
+        }
+        immutable(&new, &old, "volumeMode", &mut errors);
+        if old.has("nodeAffinity") && new.get("nodeAffinity").value != old.get("nodeAffinity").value {
+            immutable(&new, &old, "nodeAffinity", &mut errors);
+        }
+        errors
     }
 }
 
@@ -85,4 +115,66 @@ fn claim(volume: &Value) -> String {
 fn storage_class(volume: &Value) -> String {
     let old = meta::annotation(volume, "volume.beta.kubernetes.io/storage-class");
     old.unwrap_or_else(|| cells::str(volume, "spec.storageClassName")).to_owned()
+}
+
+/// What the spec of a volume holds besides its source.
+const NOT_SOURCES: [&str; 9] = [
+    "accessModes",
+    "capacity",
+    "claimRef",
+    "mountOptions",
+    "nodeAffinity",
+    "persistentVolumeReclaimPolicy",
+    "storageClassName",
+    "volumeMode",
+    "volumeAttributesClassName",
+];
+
+fn validate(volume: &Value, errors: &mut ErrorList) {
+    let spec = Node::of(volume, "spec");
+    pod_spec::access_modes(&spec, "", errors);
+    let capacity = spec.get("capacity");
+    spec.required("capacity", errors);
+    let amounts = spec.entries("capacity");
+    if !capacity.has("storage") || amounts.len() > 1 {
+        errors.push(field::not_supported(&capacity.path, capacity.value, ["storage"]));
+    }
+    for (_, amount) in &amounts {
+        if amount.quantity().is_some_and(|q| q.is_zero() || q.is_negative()) {
+            errors.push(field::invalid(&amount.path, amount.text(), POSITIVE));
+        }
+    }
+    if !spec.is_empty("persistentVolumeReclaimPolicy") {
+        spec.one_of("persistentVolumeReclaimPolicy", &["Delete", "Recycle", "Retain"], errors);
+    }
+    let affinity = spec.given("nodeAffinity");
+    if let Some(affinity) = &affinity {
+        match affinity.given("required") {
+            Some(required) => pod_spec::node_selector(&required, true, errors),
+            None => {
+                errors.push(field::required(&affinity.path.child("required"), "must specify required node constraints"))
+            }
+        }
+    }
+    pod_spec::persistent_sources(&spec, meta::name(volume), affinity.is_some(), errors);
+    let path = spec.get("hostPath").str("path").trim_end_matches('/');
+    if spec.has("hostPath") && path.is_empty() && spec.str("persistentVolumeReclaimPolicy") == "Recycle" {
+        let at = spec.path.child("persistentVolumeReclaimPolicy");
+        errors.push(field::forbidden(&at, "may not be 'recycle' for a hostPath mount of '/'"));
+    }
+    if !spec.is_empty("storageClassName") {
+        spec.named("storageClassName", names::is_dns1123_subdomain, errors);
+    }
+    spec.one_of("volumeMode", &["Block", "Filesystem"], errors);
+    if spec.has("volumeAttributesClassName") {
+        if spec.required_as("volumeAttributesClassName", "an empty string is disallowed", errors) {
+            spec.named("volumeAttributesClassName", names::is_dns1123_subdomain, errors);
+        }
+        if !spec.has("csi") {
+            errors.push(field::required(
+                &spec.path.child("csi"),
+                "has to be specified when using volumeAttributesClassName",
+            ));
+        }
+    }
 }

@@ -1,6 +1,9 @@
 //! PersistentVolumeClaim (v1).
 
+use crate::check::{Node, immutable};
+use crate::core::pod_spec;
 use serde_json::{Value, json};
+use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::meta;
 
 use crate::cells;
@@ -32,6 +35,18 @@ impl Hooks for PersistentVolumeClaim {
 
     fn prepare_update(&self, new: &mut Value, _: &Value, _: &Context<'_>) {
         data_sources(new);
+    }
+
+    fn validate(&self, claim: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        pod_spec::claim_spec(&Node::of(claim, "spec"), pod_spec::ClaimOf::Object, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, ctx: &Context<'_>) -> ErrorList {
+        let mut errors = self.validate(new, ctx);
+        update(new, old, &mut errors);
+        errors
     }
 }
 
@@ -88,4 +103,36 @@ fn data_sources(claim: &mut Value) {
         }
         _ => {}
     }
+}
+
+/// A claim may grow, be bound once and change its class of attributes; nothing else.
+fn update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let (is, was) = (Node::of(new, "spec"), Node::of(old, "spec"));
+    let storage = |spec: &Node<'_>| spec.get("resources").get("requests").get("storage").quantity();
+    let mut same = is.value.clone();
+    if let Some(spec) = same.as_object_mut() {
+        let mut keep = |key: &str| match was.value.get(key) {
+            Some(value) => spec.insert(key.to_owned(), value.clone()),
+            None => spec.remove(key),
+        };
+        if was.is_empty("volumeName") {
+            keep("volumeName");
+        }
+        keep("volumeAttributesClassName");
+        if cells::str(old, "status.phase") == "Bound" {
+            keep("resources");
+        }
+    }
+    if same != *was.value {
+        let why =
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+        errors.push(field::forbidden(&is.path, why));
+    }
+    if let (Some(is_now), Some(had)) = (storage(&is), storage(&was))
+        && is_now < had
+    {
+        let at = is.path.child("resources").child("requests").child("storage");
+        errors.push(field::forbidden(&at, "field can not be less than status.capacity"));
+    }
+    immutable(&is, &was, "volumeMode", errors);
 }

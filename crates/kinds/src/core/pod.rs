@@ -59,14 +59,14 @@ impl Hooks for Pod {
         }
     }
 
-    fn prepare_create(&self, pod: &mut Value, _: &Context<'_>) {
+    fn prepare_create(&self, pod: &mut Value, ctx: &Context<'_>) {
         let class = qos::class(pod);
         let mut status = json!({"phase": "Pending", "qosClass": class});
         if !cells::list(pod, "spec.schedulingGates").is_empty() {
             let message = "Scheduling is blocked due to non-empty scheduling gates";
             status["conditions"] = json!([{
                 "type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": message,
-                "lastProbeTime": null, "lastTransitionTime": null,
+                "lastProbeTime": null, "lastTransitionTime": trireme_machinery::time::format(ctx.now),
             }]);
         }
         pod["status"] = status;

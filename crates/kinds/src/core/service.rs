@@ -1,6 +1,7 @@
 //! Service (v1).
 
 use std::collections::BTreeSet;
+use trireme_machinery::field::ErrorList;
 
 use serde_json::{Value, json};
 
@@ -38,6 +39,18 @@ impl Hooks for Service {
 
     fn prepare_update(&self, new: &mut Value, old: &Value, _: &Context<'_>) {
         super::service_update::drop_what_the_type_has_not(new, old);
+    }
+
+    fn validate(&self, service: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        super::service_validate::validate(service, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, ctx: &Context<'_>) -> ErrorList {
+        let mut errors = self.validate(new, ctx);
+        super::service_validate::update(new, old, &mut errors);
+        errors
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn node_selector(selector: &Node<'_>, values: bool, errors: &mut Erro
 }
 
 /// Of one term of a selector of nodes.
-pub(crate) fn node_selector_term(term: &Node<'_>, values: bool, errors: &mut ErrorList) {
+fn node_selector_term(term: &Node<'_>, values: bool, errors: &mut ErrorList) {
     for requirement in term.list("matchExpressions") {
         let given = requirement.list("values");
         let at = requirement.path.child("values");

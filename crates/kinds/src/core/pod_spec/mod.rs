@@ -8,9 +8,9 @@ mod resources;
 mod security;
 mod volumes;
 
-pub(crate) use affinity::{node_selector, node_selector_term, tolerations};
-pub(crate) use resources::{is_extended_resource, is_native_resource, quantity_value, resource_name};
-pub(crate) use volumes::{ClaimOf, claim_spec, local_path, no_backsteps, persistent_sources, sources};
+pub(crate) use affinity::{node_selector, tolerations};
+pub(crate) use resources::{limit_resource_name, quantity_value, quota_resource_name, resource_name};
+pub(crate) use volumes::{ClaimOf, access_modes, claim_spec, persistent_sources, signer_name};
 
 use serde_json::Value;
 use trireme_machinery::field::{self, ErrorList};

@@ -49,12 +49,12 @@ fn is_huge_page(resource: &str) -> bool {
 }
 
 /// Resources of Kubernetes itself: without a prefix, or with its own.
-pub(crate) fn is_native_resource(resource: &str) -> bool {
+fn is_native_resource(resource: &str) -> bool {
     !resource.contains('/') || resource.split('/').next().is_some_and(|p| p.contains("kubernetes.io"))
 }
 
 /// Resources that devices offer, as `example.com/gpu`.
-pub(crate) fn is_extended_resource(resource: &str) -> bool {
+fn is_extended_resource(resource: &str) -> bool {
     !is_native_resource(resource)
         && !resource.starts_with("requests.")
         && names::is_qualified_name(&format!("requests.{resource}")).is_empty()
@@ -98,6 +98,30 @@ pub(super) fn container_resource_name(resource: &str, at: &Path, errors: &mut Er
         }
     } else if !is_native_resource(resource) && !is_extended_resource(resource) {
         errors.push(field::invalid(at, resource, "doesn't follow extended resource name standard"));
+    }
+}
+
+/// Whether a limit range can limit a resource of this type of thing.
+pub(crate) fn limit_resource_name(ty: &str, resource: &str, at: &Path, errors: &mut ErrorList) {
+    if matches!(ty, "Pod" | "Container") {
+        container_resource_name(resource, at, errors)
+    } else {
+        let _ = resource_name(resource, at, errors);
+    }
+}
+
+/// Whether a quota can bound a resource.
+pub(crate) fn quota_resource_name(resource: &str, at: &Path, errors: &mut ErrorList) {
+    const MORE: [&str; 1] = ["limits.storage"];
+    let wrong = names::is_qualified_name(resource);
+    let fine = wrong.is_empty();
+    errors.extend(wrong.into_iter().map(|m| field::invalid(at, resource, m)));
+    let known = STANDARD.contains(&resource)
+        || is_huge_page(resource)
+        || is_quota_huge_page(resource)
+        || MORE.contains(&resource);
+    if fine && !resource.contains('/') && !known {
+        errors.push(field::invalid(at, resource, "must be a standard resource for quota"));
     }
 }
 

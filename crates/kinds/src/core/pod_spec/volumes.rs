@@ -81,7 +81,7 @@ const TYPES: [(&str, &str, &str); 30] = [
 ];
 
 /// Of the sources of a Pod's volume, of which it has one.
-pub(crate) fn sources(volume: &Node<'_>, pod: Option<&str>) -> ErrorList {
+fn sources(volume: &Node<'_>, pod: Option<&str>) -> ErrorList {
     let mut errors = ErrorList::new();
     let mut found = false;
     if let Some(dir) = volume.given("emptyDir") {
@@ -765,7 +765,7 @@ fn data_source(source: &Node<'_>, errors: &mut ErrorList) {
 }
 
 /// A relative path without steps back.
-pub(crate) fn local_path(path: &str, at: &Path, errors: &mut ErrorList) {
+pub(super) fn local_path(path: &str, at: &Path, errors: &mut ErrorList) {
     if path.starts_with('/') {
         errors.push(field::invalid(at, path, "must be a relative path"));
     }
@@ -773,7 +773,7 @@ pub(crate) fn local_path(path: &str, at: &Path, errors: &mut ErrorList) {
 }
 
 /// A path without steps back.
-pub(crate) fn no_backsteps(path: &str, at: &Path, errors: &mut ErrorList) {
+pub(super) fn no_backsteps(path: &str, at: &Path, errors: &mut ErrorList) {
     if path.split('/').any(|part| part == "..") {
         errors.push(field::invalid(at, path, "must not contain '..'"));
     }
