@@ -107,6 +107,17 @@ pub(crate) fn admit(kind: &Kind, obj: &mut Value) {
             taints.push(json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}));
         }
     }
+    let protection = match kind.kind.as_str() {
+        "PersistentVolume" => Some("kubernetes.io/pv-protection"),
+        "PersistentVolumeClaim" => Some("kubernetes.io/pvc-protection"),
+        _ => None,
+    };
+    if let Some(protection) = protection {
+        let finalizers = obj["metadata"].as_object_mut().unwrap().entry("finalizers").or_insert_with(|| json!([])).as_array_mut().unwrap();
+        if !finalizers.iter().any(|f| f == protection) {
+            finalizers.push(protection.into());
+        }
+    }
     if kind.kind != "Pod" {
         return;
     }
