@@ -1,10 +1,11 @@
 //! The main job: a Deployment and its Service become running containers that answer.
 
-use std::{collections::BTreeSet, process::Command};
+use std::collections::BTreeSet;
 
 use anyhow::{Context as _, bail};
 use trireme_testkit::{Cluster, Options, poll};
 
+use crate::containers;
 use crate::support::{LONG, WEB, http_get, is_ready, items, ready_pods};
 
 #[test]
@@ -30,11 +31,8 @@ fn a_deployment_runs_and_its_service_answers_from_both_pods() -> anyhow::Result<
         Ok(())
     })?;
 
-    let tasks = ctr(&cluster, &["tasks", "ls", "-q"])?;
     for pod in &pods {
-        let id = pod["status"]["containerStatuses"][0]["containerID"].as_str().context("containerID")?;
-        let id = id.strip_prefix("containerd://").context("scheme of containerID")?;
-        assert!(tasks.lines().any(|t| t == id), "{id} is not among {tasks}");
+        assert!(containers::runs(&cluster, 1, &containers::id(pod)?)?);
     }
     Ok(())
 }
@@ -57,14 +55,4 @@ fn down_and_up_keeps_everything() -> anyhow::Result<()> {
     cluster.start()?;
     assert_eq!(pid, cluster.pid("apiserver")?);
     Ok(())
-}
-
-fn ctr(cluster: &Cluster, arguments: &[&str]) -> anyhow::Result<String> {
-    let process = std::fs::read_to_string(cluster.state().join("nodes/1/containerd/config.toml"))?;
-    let socket = process
-        .lines()
-        .find_map(|l| l.strip_prefix("address = \"")?.strip_suffix('"'))
-        .context("no address in containerd's configuration")?;
-    let output = Command::new("ctr").args(["-a", socket, "-n", "k8s.io"]).args(arguments).output()?;
-    Ok(String::from_utf8(output.stdout)?)
 }

@@ -26,6 +26,11 @@ impl Profile {
     }
 }
 
+/// Builds everything that can be built, tests included, in the release profile: what the tests then run.
+pub(crate) fn everything() -> anyhow::Result<()> {
+    run(cargo().args(["build", "--locked", "--release", "--workspace", "--all-targets"]))
+}
+
 /// Builds every service and the `trireme` command (the workspace's default members).
 pub(crate) fn services(profile: Profile) -> anyhow::Result<()> {
     let mut command = cargo();

@@ -18,7 +18,8 @@ mod render;
 /// The release of the modules.
 const VERSION: &str = "v0.37.2";
 /// The modules that hold the types of what is served.
-const MODULES: [&str; 4] = ["k8s.io/api", "k8s.io/apimachinery", "k8s.io/apiextensions-apiserver", "k8s.io/kube-aggregator"];
+const MODULES: [&str; 4] =
+    ["k8s.io/api", "k8s.io/apimachinery", "k8s.io/apiextensions-apiserver", "k8s.io/kube-aggregator"];
 /// The packages whose kinds are served; what they refer to is followed.
 const SERVED: [&str; 24] = [
     "k8s.io/api/admissionregistration/v1",
@@ -58,7 +59,8 @@ pub(crate) fn run() -> Result<()> {
         }
     }
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/kinds/facts.txt");
-    let mut text = format!("# Facts of the API types of Kubernetes {VERSION}, made by `cargo xtask facts`. Do not edit.\n");
+    let mut text =
+        format!("# Facts of the API types of Kubernetes {VERSION}, made by `cargo xtask facts`. Do not edit.\n");
     for (name, lines) in &table.types {
         writeln!(text, "{name}{lines}")?;
     }
@@ -94,7 +96,11 @@ impl Modules {
 
     /// The Go files of a package, tests aside.
     fn files(&self, package: &str) -> Result<Vec<PathBuf>> {
-        let Some((module, root)) = self.roots.iter().find(|(m, _)| package.strip_prefix(**m).is_some_and(|rest| rest.starts_with('/'))) else { bail!("no module has {package}") };
+        let Some((module, root)) =
+            self.roots.iter().find(|(m, _)| package.strip_prefix(**m).is_some_and(|rest| rest.starts_with('/')))
+        else {
+            bail!("no module has {package}")
+        };
         let dir = root.join(package[module.len()..].trim_start_matches('/'));
         let mut files = BTreeSet::new();
         for entry in std::fs::read_dir(&dir).with_context(|| format!("reading {}", dir.display()))? {

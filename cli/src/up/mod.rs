@@ -210,10 +210,19 @@ fn service(process: &str) -> &str {
     process.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('-')
 }
 
-/// Starts everything, then waits for each; what already runs is only waited for.
+/// Starts everything, then waits for each; what already runs is only waited for. Nothing is held up for what it needs,
+/// but for kubelets, which refuse a runtime that does not answer.
 async fn start(state: &State, processes: &[Process], screen: &Screen) -> anyhow::Result<()> {
-    for process in processes {
+    let (kubelets, others): (Vec<&Process>, Vec<&Process>) =
+        processes.iter().partition(|p| service(&p.name) == "kubelet");
+    for process in &others {
         process.start(state)?;
+    }
+    for runtime in others.iter().filter(|p| service(&p.name) == "containerd") {
+        ready::wait(runtime, state, PATIENCE).await?;
+    }
+    for kubelet in kubelets {
+        kubelet.start(state)?;
     }
     for process in processes {
         screen.step_async(&process.name, ready::wait(process, state, PATIENCE)).await?;

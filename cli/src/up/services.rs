@@ -173,6 +173,7 @@ impl Plan<'_> {
         let port = self.ports.get("controllers")?;
         let mut arguments = self.client(&Identity::controllers(), LOOPBACK)?;
         arguments.extend([
+            "--use-service-account-credentials=true".to_owned(),
             "--allocate-node-cidrs=true".to_owned(),
             "--cluster-cidr=10.244.0.0/16".to_owned(),
             "--node-monitor-grace-period=40s".to_owned(),

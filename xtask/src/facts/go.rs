@@ -158,7 +158,8 @@ impl<'a> File<'a> {
                 let (alias, path) = line.strip_suffix('"')?.split_once('"')?;
                 let alias = alias.trim();
                 let fallback = path.rsplit('/').next().unwrap_or(path);
-                (!alias.contains(' ')).then(|| (if alias.is_empty() { fallback } else { alias }.to_owned(), path.to_owned()))
+                (!alias.contains(' '))
+                    .then(|| (if alias.is_empty() { fallback } else { alias }.to_owned(), path.to_owned()))
             })
             .collect();
         file
@@ -189,7 +190,8 @@ impl<'a> File<'a> {
             } else if raw == ")" {
                 group = "";
                 comment.clear();
-            } else if raw.starts_with("type ") || (group == "type" && raw.starts_with('\t') && !raw.starts_with("\t\t")) {
+            } else if raw.starts_with("type ") || (group == "type" && raw.starts_with('\t') && !raw.starts_with("\t\t"))
+            {
                 let markers = Markers::parse(&comment);
                 comment.clear();
                 at = self.declare(line.trim_start_matches("type "), at, markers, package)?;
@@ -290,8 +292,8 @@ impl<'a> File<'a> {
             return Ok(Expr::Named(path.clone(), name.to_owned()));
         }
         Ok(match text {
-            "bool" | "string" | "byte" | "int" | "int8" | "int16" | "int32" | "int64" | "uint" | "uint8" | "uint16" | "uint32" | "uint64"
-            | "float32" | "float64" | "interface{}" | "any" => Expr::Basic(text.to_owned()),
+            "bool" | "string" | "byte" | "int" | "int8" | "int16" | "int32" | "int64" | "uint" | "uint8" | "uint16"
+            | "uint32" | "uint64" | "float32" | "float64" | "interface{}" | "any" => Expr::Basic(text.to_owned()),
             name => Expr::Named(self.package.to_owned(), name.to_owned()),
         })
     }

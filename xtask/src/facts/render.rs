@@ -42,9 +42,24 @@ const SPECIAL: [(&str, &str, &str, Kind); 12] = [
     ("k8s.io/apimachinery/pkg/runtime", "RawExtension", "runtime.RawExtension=any", Kind::NullStruct),
     ("k8s.io/apimachinery/pkg/runtime", "Object", "any", Kind::NullStruct),
     ("k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1", "JSON", "v1.JSON=any", Kind::NullStruct),
-    (JSON_SCHEMA, "JSONSchemaPropsOrArray", "v1.JSONSchemaPropsOrArray=@io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps|[]@io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps", Kind::NullStruct),
-    (JSON_SCHEMA, "JSONSchemaPropsOrBool", "v1.JSONSchemaPropsOrBool=@io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps|bool", Kind::NullStruct),
-    (JSON_SCHEMA, "JSONSchemaPropsOrStringArray", "v1.JSONSchemaPropsOrStringArray=@io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps|[]string", Kind::NullStruct),
+    (
+        JSON_SCHEMA,
+        "JSONSchemaPropsOrArray",
+        "v1.JSONSchemaPropsOrArray=@io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps|[]@io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps",
+        Kind::NullStruct,
+    ),
+    (
+        JSON_SCHEMA,
+        "JSONSchemaPropsOrBool",
+        "v1.JSONSchemaPropsOrBool=@io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps|bool",
+        Kind::NullStruct,
+    ),
+    (
+        JSON_SCHEMA,
+        "JSONSchemaPropsOrStringArray",
+        "v1.JSONSchemaPropsOrStringArray=@io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps|[]string",
+        Kind::NullStruct,
+    ),
 ];
 const JSON_SCHEMA: &str = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1";
 
@@ -57,7 +72,12 @@ impl Table {
         }
         let package = packages.package(path)?;
         let decl = packages.decl(path, name)?;
-        let atomic = if decl.markers.get("structType") == Some("atomic") || decl.markers.get("mapType") == Some("atomic") { " atomic" } else { "" };
+        let atomic =
+            if decl.markers.get("structType") == Some("atomic") || decl.markers.get("mapType") == Some("atomic") {
+                " atomic"
+            } else {
+                ""
+            };
         let head = format!("{key} {}.{name}{atomic}", package.name);
         // Stands in the table before its fields do, since it may refer to itself.
         self.types.insert(head.clone(), String::new());
@@ -67,7 +87,13 @@ impl Table {
         Ok(key)
     }
 
-    fn members(&mut self, packages: &mut Packages<'_>, decl: &Decl, embedded_in: &str, lines: &mut String) -> Result<()> {
+    fn members(
+        &mut self,
+        packages: &mut Packages<'_>,
+        decl: &Decl,
+        embedded_in: &str,
+        lines: &mut String,
+    ) -> Result<()> {
         let Body::Struct(members) = &decl.body else { bail!("{} is no struct", decl.name) };
         for member in members {
             let json = member.tags.get("json").map(String::as_str).unwrap_or_default();
@@ -168,7 +194,9 @@ impl Table {
 
     /// A default as JSON; `ref(Name)` is the value of a constant.
     fn default(&self, packages: &mut Packages<'_>, text: &str, ty: &Expr) -> Result<String> {
-        let Some(reference) = text.strip_prefix("ref(").and_then(|t| t.strip_suffix(')')) else { return Ok(text.to_owned()) };
+        let Some(reference) = text.strip_prefix("ref(").and_then(|t| t.strip_suffix(')')) else {
+            return Ok(text.to_owned());
+        };
         let (path, name) = match reference.rsplit_once('.') {
             Some((path, name)) => (path.to_owned(), name),
             None => match strip_pointer(ty) {
@@ -186,7 +214,9 @@ impl Table {
         Ok(match expr {
             Expr::Basic(name) => Shaped { text: basic(name)?.to_owned(), kind: Kind::Scalar },
             Expr::Pointer(inner) => self.expr(packages, inner)?,
-            Expr::List(item) if **item == Expr::Basic("byte".to_owned()) => Shaped { text: "bytes".to_owned(), kind: Kind::Nilable },
+            Expr::List(item) if **item == Expr::Basic("byte".to_owned()) => {
+                Shaped { text: "bytes".to_owned(), kind: Kind::Nilable }
+            }
             Expr::List(item) => Shaped { text: format!("[]{}", self.expr(packages, item)?.text), kind: Kind::Nilable },
             Expr::Map(key, value) => {
                 let value = self.expr(packages, value)?.text;
@@ -202,7 +232,9 @@ impl Table {
                 }
                 let package = packages.package(path)?;
                 match &packages.decl(path, name)?.body {
-                    Body::Struct(_) => Shaped { text: format!("@{}", self.add(packages, path, name)?), kind: Kind::Object },
+                    Body::Struct(_) => {
+                        Shaped { text: format!("@{}", self.add(packages, path, name)?), kind: Kind::Object }
+                    }
                     Body::Other(inner) => {
                         let shaped = self.expr(packages, inner)?;
                         let text = match shaped.text.split_once('=') {
@@ -272,7 +304,13 @@ fn enum_values(packages: &mut Packages<'_>, expr: &Expr) -> Result<Vec<String>> 
     let mut values: Vec<String> = package
         .values(name)
         .into_iter()
-        .map(|value| value.rsplit_once('.').filter(|_| !value.starts_with('"')).and_then(|(_, n)| core.constant(n)).unwrap_or(value))
+        .map(|value| {
+            value
+                .rsplit_once('.')
+                .filter(|_| !value.starts_with('"'))
+                .and_then(|(_, n)| core.constant(n))
+                .unwrap_or(value)
+        })
         // Words of the table are parted by spaces.
         .map(|value| value.trim_matches('"').replace(' ', "~"))
         .collect();

@@ -1,0 +1,302 @@
+//! A recorded history: what clients were told, and what one who watches saw; and the judge of both.
+//!
+//! Writers create, update and delete ConfigMaps of their own without pause and record every acknowledgement with its
+//! resourceVersion; a request that failed has an unknown outcome. A watcher resumes at its last resourceVersion
+//! whenever its stream ends. The judge: what was acknowledged was seen, exactly once and in order; nothing else was
+//! seen but what a request of unknown outcome may have done; and the final state is that of the last write.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail};
+use futures::{StreamExt as _, pin_mut};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Client, Config, ResourceExt as _,
+    api::{DeleteParams, ListParams, PostParams, WatchEvent, WatchParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+const NAMESPACE: &str = "default";
+const LABEL: &str = "history=yes";
+
+/// What a writer was told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Told {
+    /// Done, at this resourceVersion, with this counter (`None`: deleted).
+    Done { version: u64, counter: Option<u64> },
+    /// Nobody knows.
+    Unknown,
+}
+
+/// What the watcher saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seen {
+    version: u64,
+    name: String,
+    counter: Option<u64>,
+}
+
+/// Writers and a watcher at work.
+pub(crate) struct History {
+    stop: Arc<AtomicBool>,
+    told: Arc<Mutex<BTreeMap<String, Vec<Told>>>>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    last: Arc<Mutex<Instant>>,
+    runtime: tokio::runtime::Runtime,
+    client: Client,
+    tasks: Vec<tokio::task::JoinHandle<anyhow::Result<()>>>,
+}
+
+impl History {
+    /// Starts `writers` writers and a watcher.
+    pub(crate) fn start(kubeconfig: &std::path::Path, writers: usize) -> anyhow::Result<Self> {
+        // A second install is refused and harmless.
+        let _installed_before = rustls::crypto::ring::default_provider().install_default();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let client = runtime.block_on(client(kubeconfig))?;
+        let mut history = Self {
+            stop: Arc::default(),
+            told: Arc::default(),
+            seen: Arc::default(),
+            last: Arc::new(Mutex::new(Instant::now())),
+            runtime,
+            client,
+            tasks: Vec::new(),
+        };
+        let api: Api<ConfigMap> = Api::namespaced(history.client.clone(), NAMESPACE);
+        let list = history.runtime.block_on(api.list(&ListParams::default().labels(LABEL)))?;
+        let start = list.metadata.resource_version.context("resourceVersion of the list")?;
+        let (stop, seen) = (history.stop.clone(), history.seen.clone());
+        history.tasks.push(history.runtime.spawn(watch(api.clone(), start, stop, seen)));
+        for writer in 0..writers {
+            let (api, stop) = (api.clone(), history.stop.clone());
+            let (told, last) = (history.told.clone(), history.last.clone());
+            let task = async move { write(api, format!("history-{writer}"), stop, told, last).await };
+            history.tasks.push(history.runtime.spawn(task));
+        }
+        Ok(history)
+    }
+
+    /// How long ago a write was last acknowledged.
+    pub(crate) fn silence(&self) -> Duration {
+        self.last.lock().unwrap().elapsed()
+    }
+
+    /// How many writes were acknowledged so far.
+    pub(crate) fn acknowledged(&self) -> usize {
+        self.told.lock().unwrap().values().flatten().filter(|t| matches!(t, Told::Done { .. })).count()
+    }
+
+    /// Stops everything and judges.
+    pub(crate) fn judge(mut self) -> anyhow::Result<usize> {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), NAMESPACE);
+        self.stop.store(true, Ordering::Relaxed);
+        let tasks = std::mem::take(&mut self.tasks);
+        let mut tasks = tasks.into_iter();
+        let watcher = tasks.next().context("watcher")?;
+        for task in tasks {
+            self.runtime.block_on(task)??;
+        }
+        // One last write whose event closes the history.
+        let fence = ConfigMap { metadata: named("history-end"), ..ConfigMap::default() };
+        let fence = self.runtime.block_on(api.create(&PostParams::default(), &fence))?;
+        let end = version(&fence)?;
+        trireme_testkit::poll::until("the watcher sees the end", Duration::from_secs(30), || {
+            if self.seen.lock().unwrap().iter().all(|s| s.version < end) {
+                bail!("not yet");
+            }
+            Ok(())
+        })?;
+        watcher.abort();
+        let present: BTreeMap<String, u64> = self
+            .runtime
+            .block_on(api.list(&ListParams::default().labels(LABEL)))?
+            .items
+            .iter()
+            .map(|c| (c.name_any(), counter(c)))
+            .collect();
+        let told = self.told.lock().unwrap().clone();
+        let seen = self.seen.lock().unwrap().clone();
+        judge(&told, &seen, &present)?;
+        Ok(told.values().flatten().filter(|t| matches!(t, Told::Done { .. })).count())
+    }
+}
+
+fn judge(told: &BTreeMap<String, Vec<Told>>, seen: &[Seen], present: &BTreeMap<String, u64>) -> anyhow::Result<()> {
+    if let Some([a, b]) = seen.array_windows::<2>().find(|[a, b]| a.version >= b.version) {
+        bail!("seen twice or out of order: {a:?}, then {b:?}");
+    }
+    for (name, told) in told {
+        let versions: BTreeSet<u64> = seen.iter().filter(|s| &s.name == name).map(|s| s.version).collect();
+        let mut unknown = 0;
+        let mut done = BTreeSet::new();
+        for told in told {
+            match told {
+                Told::Done { version, .. } if !versions.contains(version) => {
+                    bail!("{name}: acknowledged at {version} and never seen by the watcher")
+                }
+                Told::Done { version, .. } => {
+                    done.insert(*version);
+                }
+                Told::Unknown => unknown += 1,
+            }
+        }
+        let extra = versions.difference(&done).count();
+        if extra > unknown {
+            bail!("{name}: the watcher saw {extra} writes that nobody was told of, {unknown} could have been");
+        }
+        if let Some(Told::Done { counter, version }) = told.last()
+            && present.get(name).copied() != *counter
+        {
+            bail!("{name}: told {counter:?} at {version}, now {:?}", present.get(name));
+        }
+    }
+    Ok(())
+}
+
+async fn client(kubeconfig: &std::path::Path) -> anyhow::Result<Client> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.connect_timeout = Some(Duration::from_secs(2));
+    config.write_timeout = Some(Duration::from_secs(5));
+    Ok(Client::try_from(config)?)
+}
+
+async fn write(
+    api: Api<ConfigMap>,
+    name: String,
+    stop: Arc<AtomicBool>,
+    told: Arc<Mutex<BTreeMap<String, Vec<Told>>>>,
+    last: Arc<Mutex<Instant>>,
+) -> anyhow::Result<()> {
+    let mut number = 0_u64;
+    let tell = |what: Told| {
+        if what != Told::Unknown {
+            *last.lock().unwrap() = Instant::now();
+        }
+        told.lock().unwrap().entry(name.clone()).or_default().push(what);
+    };
+    while !stop.load(Ordering::Relaxed) {
+        number += 1;
+        let current = tokio::time::timeout(Duration::from_secs(5), api.get_opt(&name)).await;
+        let Ok(Ok(current)) = current else {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        let outcome = tokio::time::timeout(Duration::from_secs(8), one(&api, &name, current, number)).await;
+        match outcome {
+            Ok(Ok(done)) => tell(done),
+            // Refused: nothing was written.
+            Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {}
+            _ => tell(Told::Unknown),
+        }
+    }
+    Ok(())
+}
+
+async fn one(api: &Api<ConfigMap>, name: &str, current: Option<ConfigMap>, number: u64) -> Result<Told, kube::Error> {
+    let data = BTreeMap::from([("counter".to_owned(), number.to_string())]);
+    let done = |object: &ConfigMap, counter| Told::Done { version: version(object).unwrap_or_default(), counter };
+    match current {
+        None => {
+            let object = ConfigMap { metadata: named(name), data: Some(data), ..ConfigMap::default() };
+            api.create(&PostParams::default(), &object).await.map(|o| done(&o, Some(number)))
+        }
+        Some(mut object) if !number.is_multiple_of(7) => {
+            object.data = Some(data);
+            api.replace(name, &PostParams::default(), &object).await.map(|o| done(&o, Some(number)))
+        }
+        // A deletion is answered without the revision it happened at; the watcher sees one more version than told.
+        Some(_) => api.delete(name, &DeleteParams::default()).await.map(|_| Told::Unknown),
+    }
+}
+
+async fn watch(
+    api: Api<ConfigMap>,
+    mut version_seen: String,
+    stop: Arc<AtomicBool>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+) -> anyhow::Result<()> {
+    let params = WatchParams::default().labels(LABEL);
+    // It ends with the history's end, which the judge waits for.
+    loop {
+        let Ok(stream) = api.watch(&params, &version_seen).await else {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        pin_mut!(stream);
+        while let Some(Ok(event)) = stream.next().await {
+            let (object, counter) = match event {
+                WatchEvent::Added(o) | WatchEvent::Modified(o) => {
+                    let counter = counter(&o);
+                    (o, Some(counter))
+                }
+                WatchEvent::Deleted(o) => (o, None),
+                WatchEvent::Bookmark(b) => {
+                    version_seen = b.metadata.resource_version;
+                    continue;
+                }
+                WatchEvent::Error(e) => bail!("the watch was refused: {e:?}"),
+            };
+            version_seen = object.resource_version().context("resourceVersion")?;
+            let end = object.name_any() == "history-end";
+            seen.lock().unwrap().push(Seen { version: version(&object)?, name: object.name_any(), counter });
+            if end && stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn named(name: &str) -> kube::core::ObjectMeta {
+    kube::core::ObjectMeta {
+        name: Some(name.to_owned()),
+        labels: Some(BTreeMap::from([("history".to_owned(), "yes".to_owned())])),
+        ..kube::core::ObjectMeta::default()
+    }
+}
+
+fn version(object: &ConfigMap) -> anyhow::Result<u64> {
+    Ok(object.resource_version().context("resourceVersion")?.parse()?)
+}
+
+fn counter(object: &ConfigMap) -> u64 {
+    object.data.as_ref().and_then(|d| d.get("counter")?.parse().ok()).unwrap_or_default()
+}
+
+/// A judge that finds nothing is no judge.
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(version: u64, counter: u64) -> Seen {
+        Seen { version, name: "a".into(), counter: Some(counter) }
+    }
+
+    fn told(versions: &[u64]) -> BTreeMap<String, Vec<Told>> {
+        let told = versions.iter().map(|v| Told::Done { version: *v, counter: Some(*v) }).collect();
+        BTreeMap::from([("a".to_owned(), told)])
+    }
+
+    #[test]
+    fn a_clean_history_passes() {
+        let present = BTreeMap::from([("a".to_owned(), 3)]);
+        judge(&told(&[2, 3]), &[seen(2, 2), seen(3, 3)], &present).unwrap();
+    }
+
+    #[test]
+    fn a_gap_a_double_a_ghost_and_a_loss_are_found() {
+        let present = BTreeMap::from([("a".to_owned(), 3)]);
+        assert!(judge(&told(&[2, 3]), &[seen(3, 3)], &present).is_err(), "gap");
+        assert!(judge(&told(&[2, 3]), &[seen(2, 2), seen(2, 2), seen(3, 3)], &present).is_err(), "double");
+        assert!(judge(&told(&[3]), &[seen(2, 2), seen(3, 3)], &present).is_err(), "ghost");
+        assert!(judge(&told(&[2, 3]), &[seen(2, 2), seen(3, 3)], &BTreeMap::new()).is_err(), "loss");
+    }
+}

@@ -1,0 +1,91 @@
+//! One apply is one trace.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, bail};
+use trireme_testkit::{Cluster, Collector, Options, Span, poll};
+
+use crate::support::{LONG, WEB, ready_pods};
+
+/// Who takes part in an apply.
+const SERVICES: [&str; 6] = ["apiserver", "store", "controllers", "scheduler", "kubelet", "proxy"];
+
+#[test]
+fn an_apply_is_one_trace() -> anyhow::Result<()> {
+    let (cluster, collector) = applied(&[])?;
+    let trace = poll::until("a whole trace", LONG, || whole(&collector))?;
+    drop(cluster);
+    assert!(trace.len() > 50, "only {} spans", trace.len());
+    Ok(())
+}
+
+/// With one hop's propagation off, the same check must fail: it does see that hop.
+#[test]
+fn a_hop_that_loses_the_cause_is_noticed() -> anyhow::Result<()> {
+    for hop in ["store", "watch", "informer", "cri"] {
+        let (cluster, collector) = applied(&[("TRIREME_TRACE_CUT", hop)])?;
+        let verdict = poll::until("a whole trace", std::time::Duration::from_secs(8), || whole(&collector));
+        assert!(verdict.is_err(), "with {hop} cut the trace is still whole");
+        drop(cluster);
+    }
+    Ok(())
+}
+
+fn applied(environment: &[(&str, &str)]) -> anyhow::Result<(Cluster, Collector)> {
+    let collector = Collector::start()?;
+    let mut options = Options::new(&format!("--otlp {}", collector.url()));
+    for (name, value) in environment {
+        options = options.env(name, value);
+    }
+    let cluster = Cluster::up(options)?;
+    cluster.apply(WEB)?;
+    ready_pods(&cluster, "app=web", 2)?;
+    Ok((cluster, collector))
+}
+
+/// The trace of the apply, if it is whole: every service, down to the containers and the rules, no orphan.
+fn whole(collector: &Collector) -> anyhow::Result<Vec<Span>> {
+    let spans = collector.spans();
+    let root = spans
+        .iter()
+        .find(|s| {
+            s.service == "apiserver"
+                && s.parent.is_empty()
+                && s.name.starts_with("POST")
+                && s.name.contains("deployments")
+        })
+        .context("no root span of the Deployment's creation")?;
+    let trace = collector.trace(&root.trace);
+    let services: BTreeSet<&str> = trace.iter().map(|s| s.service.as_str()).collect();
+    for service in SERVICES {
+        if !services.contains(service) {
+            bail!("{service} is not in the trace: {services:?}");
+        }
+    }
+    for (service, name, least) in [
+        ("kubelet", "cri.RunPodSandbox", 2),
+        ("kubelet", "cri.CreateContainer", 2),
+        ("kubelet", "cri.StartContainer", 2),
+        ("scheduler", "schedule ", 2),
+        ("proxy", "nft", 1),
+        ("store", "mvcc.apply", 8),
+    ] {
+        let count = trace.iter().filter(|s| s.service == service && s.name.starts_with(name)).count();
+        if count < least {
+            bail!("{count} spans {name} of {service} in the trace, wanted {least}");
+        }
+    }
+    let ready =
+        trace.iter().filter(|s| s.service == "apiserver" && s.name.starts_with("PATCH") && s.name.contains("status"));
+    if ready.count() < 2 {
+        bail!("the kubelet's reports are not in the trace");
+    }
+    let orphans = collector.orphans(&root.trace);
+    if !orphans.is_empty() {
+        bail!("orphans: {orphans:?}");
+    }
+    if let Some(inferred) = trace.iter().find(|s| s.attributes.get("cause").is_some_and(|c| c == "inferred")) {
+        bail!("inferred: {inferred:?}");
+    }
+    Ok(trace)
+}
