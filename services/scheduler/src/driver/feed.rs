@@ -121,6 +121,11 @@ impl Scheduler {
         self.cache.set_pod(pod.clone());
         match known {
             None => self.happened(&ClusterEvent::PodBound(pod), wakes),
+            Some(old) if pod.is_terminating() && !old.is_terminating() => {
+                // A victim goes: whoever it makes room for has that said.
+                let node = pod.node_name();
+                self.queue.look_again(Instant::now(), |waiting| waiting.nominated_node() == node);
+            }
             Some(old) if old.labels() != pod.labels() || old.requests != pod.requests => {
                 self.happened(&ClusterEvent::PodChanged { old, new: pod }, wakes);
             }

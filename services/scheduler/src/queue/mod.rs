@@ -52,7 +52,7 @@ type TimeKey = (Instant, u64);
 enum Place {
     Active(ActiveKey),
     Backoff(TimeKey),
-    /// Backing off after an error.
+    /// Backing off, and not tried earlier: after an error, or to look again.
     Errored(TimeKey),
     Parked(TimeKey),
     Gated,
@@ -191,17 +191,36 @@ impl Queue {
         self.in_flight.remove(uid);
     }
 
-    /// Something happened: parked pods that it may help are up again.
+    /// Something happened: pods that found no node, and that it may help, are up again.
     pub fn happened(&mut self, wakes: &Wakes, now: Instant, helps: impl Fn(&BTreeSet<&'static str>, &PodInfo) -> bool) {
-        let parked = |entry: &Entry| matches!(entry.place, Place::Parked(_)) && helps(&entry.waiting.plugins, &entry.waiting.pod);
-        let helped: Vec<String> =
-            self.entries.iter().filter(|(_, entry)| parked(entry)).map(|(uid, _)| uid.clone()).collect();
+        let kept_off = |entry: &Entry| match entry.place {
+            Place::Parked(_) => true,
+            // What comes back after an error has no plugin to be helped against.
+            Place::Errored(_) => !entry.waiting.plugins.is_empty(),
+            _ => false,
+        };
+        let helped = self.chosen(|entry| kept_off(entry) && helps(&entry.waiting.plugins, &entry.waiting.pod));
         for uid in helped {
             if let Some(mut entry) = self.take(&uid) {
                 entry.waiting.wakes.merge(wakes.clone());
                 self.wake(entry.waiting, now);
             }
         }
+    }
+
+    /// Parked pods that this is true of have a look again once their back-off is over, and not earlier.
+    pub fn look_again(&mut self, now: Instant, applies: impl Fn(&PodInfo) -> bool) {
+        let chosen = self.chosen(|entry| matches!(entry.place, Place::Parked(_)) && applies(&entry.waiting.pod));
+        for uid in chosen {
+            if let Some(entry) = self.take(&uid) {
+                let key = (entry.waiting.backoff_over().unwrap_or(now), self.number());
+                self.insert(entry.waiting, Place::Errored(key));
+            }
+        }
+    }
+
+    fn chosen(&self, choose: impl Fn(&Entry) -> bool) -> Vec<String> {
+        self.entries.iter().filter(|(_, entry)| choose(entry)).map(|(uid, _)| uid.clone()).collect()
     }
 
     /// Whether [`Queue::pop`] has a pod now.

@@ -104,3 +104,16 @@ fn a_change_of_the_pod_itself_can_help() {
     queue.set(pod("p").info(), Wakes::default(), now, |plugins, _, _| plugins.contains("Taint"));
     assert!(queue.has_next(now));
 }
+
+#[test]
+fn a_second_look_waits_for_the_back_off_but_help_does_not() {
+    let (mut queue, now) = (Queue::default(), Instant::now());
+    add(&mut queue, pod("p").info(), now);
+    let waiting = queue.pop(now).unwrap();
+    queue.failed(waiting, because_of("Fit"), now);
+    queue.look_again(now, |_| true);
+    assert!(!queue.has_next(now));
+    assert_eq!(queue.next_due(), Some(now + SECOND));
+    queue.happened(&Wakes::default(), now, |plugins, _| plugins.contains("Fit"));
+    assert!(queue.has_next(now));
+}
