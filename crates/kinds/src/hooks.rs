@@ -89,6 +89,18 @@ pub trait Hooks: fmt::Debug + Send + Sync {
         ErrorList::new()
     }
 
+    /// Changes an object that is updated through a subresource other than `status`, before it is validated: keeps of
+    /// the old one all that the subresource does not serve.
+    fn prepare_subresource(&self, subresource: &str, new: &mut Value, old: &Value) {
+        let _ = (subresource, new, old);
+    }
+
+    /// What is wrong with an update through a subresource other than `status`, metadata aside.
+    fn validate_subresource(&self, subresource: &str, new: &Value, old: &Value) -> ErrorList {
+        let _ = (subresource, new, old);
+        ErrorList::new()
+    }
+
     /// Warnings that go with the answer to a create or an update (`old` is the object before).
     fn warnings(&self, obj: &Value, old: Option<&Value>) -> Vec<String> {
         let _ = (obj, old);

@@ -177,6 +177,22 @@ impl Kind {
         metadata::once(errors)
     }
 
+    /// Changes an object that is updated through a subresource other than `status`, before it is validated.
+    pub fn prepare_subresource(&self, subresource: &str, new: &mut Value, old: &Value) {
+        metadata::set_generation(new, metadata::generation(old));
+        self.hooks.prepare_subresource(subresource, new, old);
+        if self.rules.generation && self.hooks.bumps_generation(new, old) {
+            metadata::set_generation(new, metadata::generation(old) + 1);
+        }
+    }
+
+    /// What is wrong with an update through a subresource other than `status`.
+    pub fn validate_subresource(&self, subresource: &str, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = metadata::validate_update(self, new, old);
+        errors.extend(self.hooks.validate_subresource(subresource, new, old));
+        metadata::once(errors)
+    }
+
     /// The fields that a field selector may use, with their values.
     pub fn selectable_fields(&self, obj: &Value) -> Vec<(String, String)> {
         let text = |key: &str| obj["metadata"][key].as_str().unwrap_or_default().to_owned();

@@ -16,6 +16,7 @@ mod persistent_volume_claim;
 mod pod;
 pub(crate) mod pod_spec;
 mod pod_template;
+mod pod_update;
 mod qos;
 mod replication_controller;
 mod resource_quota;

@@ -6,7 +6,7 @@ use trireme_machinery::field::ErrorList;
 use trireme_machinery::gvk::GroupVersionKind;
 use trireme_machinery::meta;
 
-use super::{pod_spec, qos};
+use super::{pod_spec, pod_update, qos};
 use crate::cells;
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
@@ -84,6 +84,7 @@ impl Hooks for Pod {
                 }
             }
         }
+        observed_generations(new, old);
         for key in
             ["qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses"]
         {
@@ -97,7 +98,31 @@ impl Hooks for Pod {
     }
 
     fn validate(&self, pod: &Value, _: &Context<'_>) -> ErrorList {
-        pod_spec::pod(pod)
+        pod_spec::new_pod(pod)
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Context<'_>) -> ErrorList {
+        pod_update::update(new, old)
+    }
+
+    fn validate_update_status(&self, new: &Value, old: &Value, _: &Context<'_>) -> ErrorList {
+        pod_update::status(new, old)
+    }
+
+    fn prepare_subresource(&self, subresource: &str, new: &mut Value, old: &Value) {
+        match subresource {
+            "ephemeralcontainers" => keep_but(new, old, "ephemeralContainers"),
+            "resize" => pod_update::prepare_resize(new, old),
+            _ => {}
+        }
+    }
+
+    fn validate_subresource(&self, subresource: &str, new: &Value, old: &Value) -> ErrorList {
+        match subresource {
+            "ephemeralcontainers" => pod_update::ephemeral_containers(new, old),
+            "resize" => pod_update::resize(new, old),
+            _ => ErrorList::new(),
+        }
     }
 
     fn graceful_delete(&self, pod: &Value, requested: Option<i64>) -> Option<i64> {
@@ -108,6 +133,40 @@ impl Hooks for Pod {
             return Some(0);
         }
         Some(if period < 0 { 1 } else { period })
+    }
+}
+
+/// Keeps of an update only one field of the spec.
+fn keep_but(new: &mut Value, old: &Value, key: &str) {
+    let mut kept = old.clone();
+    match new["spec"].get(key) {
+        Some(value) => kept["spec"][key] = value.clone(),
+        None => {
+            if let Some(spec) = kept["spec"].as_object_mut() {
+                spec.remove(key);
+            }
+        }
+    }
+    kept["metadata"] = new["metadata"].clone();
+    *new = kept;
+}
+
+/// Keeps the generations that a status says it has observed, if the new one says nothing about that.
+fn observed_generations(new: &mut Value, old: &Value) {
+    let keep = |new: &mut Value, old: Option<&Value>| {
+        if cells::int(new, "observedGeneration") == 0
+            && let (Some(map), Some(old)) = (new.as_object_mut(), old)
+            && let Some(generation) = old.get("observedGeneration")
+        {
+            map.insert("observedGeneration".to_owned(), generation.clone());
+        }
+    };
+    keep(&mut new["status"], old.get("status"));
+    let mut before: Vec<&Value> = cells::list(old, "status.conditions").iter().collect();
+    for condition in new["status"].get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(at) = before.iter().position(|old| old["type"] == condition["type"]) {
+            keep(condition, Some(before.remove(at)));
+        }
     }
 }
 

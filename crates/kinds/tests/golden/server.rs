@@ -113,7 +113,13 @@ pub(crate) fn admit(kind: &Kind, obj: &mut Value) {
         _ => None,
     };
     if let Some(protection) = protection {
-        let finalizers = obj["metadata"].as_object_mut().unwrap().entry("finalizers").or_insert_with(|| json!([])).as_array_mut().unwrap();
+        let finalizers = obj["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .entry("finalizers")
+            .or_insert_with(|| json!([]))
+            .as_array_mut()
+            .unwrap();
         if !finalizers.iter().any(|f| f == protection) {
             finalizers.push(protection.into());
         }

@@ -24,7 +24,23 @@ const MAX_NAMESERVERS: usize = 3;
 const MAX_SEARCHES: usize = 32;
 const MAX_SEARCH_CHARACTERS: usize = 2048;
 
-/// Of a whole Pod that is created.
+/// Of a Pod that is created.
+pub(crate) fn new_pod(new: &Value) -> ErrorList {
+    let mut errors = pod(new);
+    let spec = Node::of(new, "spec");
+    if !spec.is_empty("ephemeralContainers") {
+        errors.push(field::forbidden(&spec.path.child("ephemeralContainers"), "cannot be set on create"));
+    }
+    if !spec.is_empty("nodeName") && !spec.is_empty("schedulingGates") {
+        errors.push(field::forbidden(
+            &spec.path.child("nodeName"),
+            "cannot be set until all schedulingGates have been cleared",
+        ));
+    }
+    errors
+}
+
+/// Of a whole Pod, new or not.
 pub(crate) fn pod(pod: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = Node::of(pod, "spec");
@@ -36,15 +52,6 @@ pub(crate) fn pod(pod: &Value) -> ErrorList {
         for container in spec.list(list) {
             containers::only_for_pods(&container, &mut errors);
         }
-    }
-    if !spec.is_empty("ephemeralContainers") {
-        errors.push(field::forbidden(&spec.path.child("ephemeralContainers"), "cannot be set on create"));
-    }
-    if !spec.is_empty("nodeName") && !spec.is_empty("schedulingGates") {
-        errors.push(field::forbidden(
-            &spec.path.child("nodeName"),
-            "cannot be set until all schedulingGates have been cleared",
-        ));
     }
     errors
 }
