@@ -71,7 +71,7 @@ fn wanted(headers: &[(String, String)]) -> Result<Option<UserInfo>, Status> {
     if user == UserInfo::default() {
         return Ok(None);
     }
-    Err(Status::bad_request(&format!("requested {} without impersonating a user name", go_syntax(&user))))
+    Err(Status::bad_request(format!("requested {} without impersonating a user name", go_syntax(&user))))
 }
 
 /// The user as Go's `%#v` prints it.

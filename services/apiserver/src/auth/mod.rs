@@ -38,3 +38,8 @@ pub use authenticator::{Authenticated, Authenticator, Credentials};
 pub use authorizer::{Authorizer, forbidden};
 pub use build::{Parts, build};
 pub use user::UserInfo;
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

@@ -32,8 +32,9 @@ const LEVELS: [(&str, i64, i64, i64, i64); 6] = [
 ];
 const QUEUE_LENGTH: i64 = 50;
 
-/// Schemas: name, level, precedence, what tells flows apart, subjects, rules.
-const SCHEMAS: [(&str, &str, i64, &str, &[&str], Rules); 11] = [
+/// A schema: name, level, precedence, what tells flows apart, subjects, rules.
+type Schema = (&'static str, &'static str, i64, &'static str, &'static [&'static str], Rules);
+const SCHEMAS: [Schema; 11] = [
     ("exempt", "exempt", 1, "", &["g:system:masters"], Rules::Everything),
     ("catch-all", "catch-all", 10_000, BY_USER, &["g:system:unauthenticated", "g:system:authenticated"], Rules::Everything),
     ("probes", "exempt", 2, "", &["g:system:unauthenticated", "g:system:authenticated"], Rules::Health),

@@ -93,9 +93,12 @@ pub fn allocator(objects: Arc<dyn Objects>, registry: &Registry, config: &Config
     allocator.map(Arc::new).ok_or_else(|| Error::Flag("a kind that Services need is missing".into()))
 }
 
+/// A resource, and what goes along with its writes.
+pub type Companionship = ((&'static str, &'static str), Arc<dyn Companions>);
+
 /// What goes along with writes of which resource.
 #[must_use]
-pub fn companions(allocator: &Arc<Allocator>) -> Vec<((&'static str, &'static str), Arc<dyn Companions>)> {
+pub fn companions(allocator: &Arc<Allocator>) -> Vec<Companionship> {
     vec![(("", "services"), allocator.clone())]
 }
 

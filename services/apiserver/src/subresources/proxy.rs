@@ -90,7 +90,8 @@ impl Subresources {
         let service = self.inner.objects.get(&services, namespace, name).await?.value();
         let wanted = port.unwrap_or_default();
         let ports = service["spec"]["ports"].as_array().cloned().unwrap_or_default();
-        let asked = |port: &&Value| wanted.is_empty() || port["name"] == wanted || port["port"].to_string() == wanted;
+        let number = Some(wanted.parse::<i64>().unwrap_or_default());
+        let asked = |port: &&Value| wanted.is_empty() || port["name"] == wanted || number == port["port"].as_i64();
         let Some(found) = ports.iter().find(asked) else {
             return Err(Status::service_unavailable(format!("no service port {} found for service {}", quoted(wanted), quoted(name))));
         };

@@ -31,7 +31,7 @@ impl Level {
 pub(super) struct Policy {
     pub(super) level: Level,
     /// `None` is the latest.
-    minor: Option<u32>,
+    pub(super) minor: Option<u32>,
 }
 
 /// What a check found: in a word, and in detail.

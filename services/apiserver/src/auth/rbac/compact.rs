@@ -23,7 +23,7 @@ impl Uncovered {
     /// One line for each resource, its verbs together, in order of the alphabet.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        let mut simple: BTreeMap<(Vec<String>, Vec<String>, Vec<String>), PolicyRule> = BTreeMap::new();
+        let mut simple: BTreeMap<_, PolicyRule> = BTreeMap::new();
         let mut lines = BTreeSet::new();
         for rule in &self.0 {
             if rule.non_resource_urls.is_empty() {
