@@ -46,7 +46,10 @@ pub enum Error {
     /// There is one by that name.
     #[error("{0}")]
     Exists(String),
-    /// The API server refused, or could not be reached.
+    /// The API server will not take it, now or later.
+    #[error("{0}")]
+    Refused(String),
+    /// The API server is busy, or could not be reached.
     #[error("{0}")]
     Api(String),
     /// Something in a Pod that cannot be done on this node; the text is the user's.

@@ -280,6 +280,7 @@ impl Manager {
         let others: Vec<Arc<Pod>> = self
             .entries
             .values()
+            .filter(|entry| entry.finished.is_none())
             .map(|entry| entry.desired.borrow().clone())
             .filter(|desired| desired.rejected.is_none())
             .map(|desired| desired.pod)

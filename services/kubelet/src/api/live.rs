@@ -56,7 +56,10 @@ impl From<trireme_client::Error> for Error {
             error if error.is_not_found() => Self::NotFound(error.to_string()),
             error if error.is_conflict() => Self::Conflict(error.to_string()),
             error if error.is_already_exists() => Self::Exists(error.to_string()),
-            error => Self::Api(error.to_string()),
+            error => match error.code() {
+                Some(400..=428 | 430..=499) => Self::Refused(error.to_string()),
+                _ => Self::Api(error.to_string()),
+            },
         }
     }
 }
@@ -82,10 +85,6 @@ impl Objects for Live {
 
 #[async_trait]
 impl Pods for Live {
-    async fn get(&self, namespace: &str, name: &str) -> Result<Pod> {
-        Ok(self.client.namespaced::<Pod>(namespace).get(name).await?)
-    }
-
     async fn patch_status(&self, namespace: &str, name: &str, patch: Value) -> Result<Pod> {
         let pods = self.client.namespaced::<Pod>(namespace);
         Ok(pods.patch_status(name, &PatchParams::default(), &Patch::Strategic(patch)).await?)

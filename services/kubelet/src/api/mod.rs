@@ -31,8 +31,6 @@ pub trait Objects: Send + Sync {
 /// What the kubelet writes about Pods.
 #[async_trait]
 pub trait Pods: Send + Sync {
-    /// The Pod as the API server has it now.
-    async fn get(&self, namespace: &str, name: &str) -> Result<Pod>;
     /// Patches its status (strategic merge).
     async fn patch_status(&self, namespace: &str, name: &str, patch: Value) -> Result<Pod>;
     /// Deletes it for good, if it still is the one with this uid.

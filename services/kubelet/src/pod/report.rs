@@ -142,9 +142,11 @@ async fn write_until_done(pods: Arc<dyn Pods>, report: Report) -> String {
     let mut pause = Duration::from_millis(100);
     loop {
         match write_once(&*pods, &report).await {
-            Ok(()) => return report.target.uid,
-            Err(Error::NotFound(_)) => return report.target.uid,
-            Err(Error::Conflict(error)) if error.contains("uid") || error.contains("Precondition") => {
+            // One that is gone, or another one by that name, needs no status.
+            Err(Error::Conflict(error)) if error.contains("UID") => return report.target.uid,
+            Ok(()) | Err(Error::NotFound(_)) => return report.target.uid,
+            Err(Error::Refused(error)) => {
+                tracing::error!(error, pod = report.target.name, "the API server does not take a status");
                 return report.target.uid;
             }
             Err(error) => {
@@ -158,13 +160,16 @@ async fn write_until_done(pods: Arc<dyn Pods>, report: Report) -> String {
 
 async fn write_once(pods: &dyn Pods, report: &Report) -> Result<()> {
     let Target { namespace, name, uid } = &report.target;
-    let written = pods.patch_status(namespace, name, patch(uid, &report.status)).await?;
-    let revision = written.metadata.resource_version.and_then(|version| version.parse().ok()).unwrap_or_default();
-    report.written.fetch_max(revision, Ordering::Relaxed);
-    if report.delete {
+    let written = pods.patch_status(namespace, name, patch(uid, &report.status)).await;
+    if let Ok(pod) = &written {
+        let version = pod.metadata.resource_version.as_deref().unwrap_or_default();
+        report.written.fetch_max(version.parse().unwrap_or_default(), Ordering::Relaxed);
+    }
+    // Whatever becomes of its last status, a Pod that is gone from its node goes from the API.
+    if report.delete && matches!(written, Ok(_) | Err(Error::Refused(_))) {
         pods.delete_now(namespace, name, uid).await?;
     }
-    Ok(())
+    written.map(|_| ())
 }
 
 /// A strategic merge patch of all that the kubelet owns in a status; what is not said in it is taken away.

@@ -561,7 +561,9 @@ impl Life {
                 return Err(Error::Pod("containers still run after they were stopped".into()));
             }
             self.watchers = Watchers::default();
-            self.tell(desired, self.status(pod, &state, &Results::default(), true), &state);
+            if desired.rejected.is_none() {
+                self.tell(desired, self.status(pod, &state, &Results::default(), true), &state);
+            }
             host.volumes.tear_down(view::uid(pod))?;
             host.cgroups.remove(pod)?;
             self.course = Course::Stopped;

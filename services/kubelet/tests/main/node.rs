@@ -214,8 +214,10 @@ impl Drop for Node {
     }
 }
 
-/// The workspace's target folder.
+/// The target folder that `cargo xtask images` wrote to.
 fn target() -> PathBuf {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_trireme-kubelet"));
-    program.ancestors().find(|dir| dir.join("images").is_dir()).map_or_else(|| PathBuf::from("target"), Path::to_owned)
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
+    let mut candidates = program.ancestors().map(Path::to_owned).chain([default.clone()]);
+    candidates.find(|dir| dir.join("images").is_dir()).unwrap_or(default)
 }
