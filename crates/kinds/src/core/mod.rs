@@ -27,6 +27,7 @@ mod service_update;
 mod service_validate;
 
 pub(crate) use defaults::DEFAULTS;
+pub(crate) use service_validate::endpoint_ip;
 
 use crate::definition::Definition;
 

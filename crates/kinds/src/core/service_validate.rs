@@ -213,7 +213,7 @@ fn cluster_ips(spec: &Node<'_>, headless: bool, errors: &mut ErrorList) {
 }
 
 /// Addresses that no endpoint can have.
-pub(super) fn endpoint_ip(text: &str, at: &Path, errors: &mut ErrorList) {
+pub(crate) fn endpoint_ip(text: &str, at: &Path, errors: &mut ErrorList) {
     let Ok(ip) = text.parse::<IpAddr>() else {
         errors.push(field::invalid(at, text, "must be a valid IP address"));
         return;

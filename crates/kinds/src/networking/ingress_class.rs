@@ -1,15 +1,46 @@
 //! IngressClass (v1 of networking.k8s.io).
 
+use super::ingress::reference;
+use crate::check::{Node, immutable};
 use serde_json::Value;
+use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::meta;
+use trireme_machinery::names;
+use trireme_machinery::path::Path;
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, TableColumn, column, field, words};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("networking.k8s.io", "v1", "IngressClass", "ingressclasses").cluster().generation().table(TABLE)
+    Definition::new("networking.k8s.io", "v1", "IngressClass", "ingressclasses")
+        .cluster()
+        .generation()
+        .hooks(IngressClass)
+}
+
+#[derive(Debug)]
+struct IngressClass;
+
+impl Hooks for IngressClass {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validate(obj, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, ctx: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        immutable(&Node::of(new, "spec"), &Node::of(old, "spec"), "controller", &mut errors);
+        errors.extend(self.validate(new, ctx));
+        errors
+    }
 }
 
 /// What `kubectl get` shows.
@@ -39,4 +70,50 @@ fn parameters(class: &Value) -> String {
     }
     let group = parameters["apiGroup"].as_str().map(|g| format!(".{g}")).unwrap_or_default();
     format!("{}{group}/{}", cells::str(parameters, "kind"), cells::str(parameters, "name"))
+}
+
+const MAX_CONTROLLER: usize = 250;
+
+fn validate(obj: &Value, errors: &mut ErrorList) {
+    let spec = Node::of(obj, "spec");
+    let at = spec.path.child("controller");
+    if spec.str("controller").len() > MAX_CONTROLLER {
+        errors.push(field::too_long(&at, MAX_CONTROLLER));
+    }
+    domain_prefixed_path(&at, spec.str("controller"), errors);
+    let Some(parameters) = spec.given("parameters") else { return };
+    reference(&parameters, errors);
+    let scopes = ["Cluster", "Namespace"];
+    match parameters.given("scope") {
+        None => errors.push(field::required(&parameters.path.child("scope"), "")),
+        Some(scope) if scope.text() == "Namespace" => {
+            if parameters.has("namespace") {
+                parameters.named("namespace", names::is_dns1123_label, errors);
+            } else {
+                let why = "`parameters.scope` is set to 'Namespace'";
+                errors.push(field::required(&parameters.path.child("namespace"), why));
+            }
+        }
+        Some(scope) if scope.text() == "Cluster" => {
+            parameters.forbidden("namespace", "`parameters.scope` is set to 'Cluster'", errors);
+        }
+        Some(scope) => errors.push(field::not_supported(&scope.path, scope.text(), scopes)),
+    }
+}
+
+/// A path that starts with a domain, as `example.com/name`.
+fn domain_prefixed_path(at: &Path, text: &str, errors: &mut ErrorList) {
+    if text.is_empty() {
+        errors.push(field::required(at, ""));
+        return;
+    }
+    let Some((host, path)) = text.split_once('/').filter(|(host, path)| !host.is_empty() && !path.is_empty()) else {
+        errors.push(field::invalid(at, text, "must be a domain-prefixed path (such as \"acme.io/foo\")"));
+        return;
+    };
+    errors.extend(names::is_dns1123_subdomain(host).into_iter().map(|m| field::invalid(at, host, m)));
+    if !path.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b)) {
+        let why = names::regex_error("Invalid path", r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+", &[]);
+        errors.push(field::invalid(at, path, why));
+    }
 }

@@ -1,14 +1,46 @@
 //! ServiceCIDR (v1 of networking.k8s.io).
 
+use crate::check::{Node, immutable};
+use crate::ip;
 use serde_json::Value;
+use trireme_machinery::field::{self, ErrorList};
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, field};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs").cluster().status().table(TABLE)
+    Definition::new("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs").cluster().status().hooks(ServiceCidr)
+}
+
+#[derive(Debug)]
+struct ServiceCidr;
+
+impl Hooks for ServiceCidr {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validate(obj, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let (is, was) = (Node::of(new, "spec"), Node::of(old, "spec"));
+        let before = was.list("cidrs");
+        let grown = before.len() == 1 && is.list("cidrs").len() == 2 && is.list("cidrs")[0].text() == before[0].text();
+        if grown {
+            validate(new, &mut errors);
+        } else {
+            immutable(&is, &was, "cidrs", &mut errors);
+        }
+        errors
+    }
 }
 
 /// What `kubectl get` shows.
@@ -19,3 +51,25 @@ static TABLE: &[TableColumn] = &[
     }),
     AGE,
 ];
+
+fn validate(obj: &Value, errors: &mut ErrorList) {
+    let spec = Node::of(obj, "spec");
+    let ranges = spec.list("cidrs");
+    if ranges.is_empty() {
+        errors.push(field::required(&spec.path.child("cidrs"), "at least one CIDR required"));
+        return;
+    }
+    if ranges.len() > 2 {
+        errors.push(field::invalid(&spec.path.child("cidrs"), spec.value, "may only hold up to 2 values"));
+        return;
+    }
+    for range in &ranges {
+        errors.extend(ip::canonical_range(&range.path, range.text()));
+    }
+    let families: Vec<bool> =
+        ranges.iter().filter_map(|r| ip::parse_range(r.text())).map(|(ip, _)| ip.is_ipv4()).collect();
+    if families.len() == 2 && families[0] == families[1] {
+        let why = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+        spec.invalid("cidrs", why, errors);
+    }
+}

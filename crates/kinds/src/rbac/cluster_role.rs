@@ -1,7 +1,12 @@
 //! ClusterRole (v1 of rbac.authorization.k8s.io).
 
+use crate::check::Node;
 use crate::definition::Definition;
+use crate::hooks::{Context, Hooks};
 use crate::rules::NameRule;
+use serde_json::Value;
+use trireme_machinery::field::{self, ErrorList};
+use trireme_machinery::labels::{Options, Selector, validate_selector};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -9,4 +14,35 @@ pub(crate) fn definition() -> Definition {
         .cluster()
         .create_on_update()
         .names(NameRule::PathSegment)
+        .hooks(ClusterRole)
+}
+
+#[derive(Debug)]
+struct ClusterRole;
+
+impl Hooks for ClusterRole {
+    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validate(obj, &mut errors);
+        errors
+    }
+}
+
+fn validate(obj: &Value, errors: &mut ErrorList) {
+    for rule in Node::root(obj).list("rules") {
+        super::validate::rule(&rule, false, errors);
+    }
+    let Some(aggregation) = Node::root(obj).given("aggregationRule") else { return };
+    let at = aggregation.path.child("clusterRoleSelectors");
+    let selectors = aggregation.list("clusterRoleSelectors");
+    if selectors.is_empty() {
+        let why = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+        errors.push(field::required(&at, why));
+    }
+    for selector in selectors {
+        errors.extend(validate_selector(selector.value, Options::default(), &selector.path));
+        if Selector::from_label_selector(selector.value).is_err() {
+            errors.push(field::invalid(&selector.path, &Value::Null, "invalid label selector."));
+        }
+    }
 }

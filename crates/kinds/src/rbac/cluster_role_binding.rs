@@ -2,9 +2,13 @@
 
 use super::role_binding::subjects;
 use crate::cells;
+use crate::check::Node;
 use crate::definition::Definition;
+use crate::hooks::{Context, Hooks};
 use crate::rules::NameRule;
 use crate::table::{AGE, NAME, TableColumn, column, field, wide, words};
+use serde_json::Value;
+use trireme_machinery::field::ErrorList;
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -12,7 +16,28 @@ pub(crate) fn definition() -> Definition {
         .cluster()
         .create_on_update()
         .names(NameRule::PathSegment)
-        .table(TABLE)
+        .hooks(ClusterRoleBinding)
+}
+
+#[derive(Debug)]
+struct ClusterRoleBinding;
+
+impl Hooks for ClusterRoleBinding {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validate(obj, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, ctx: &Context<'_>) -> ErrorList {
+        let mut errors = self.validate(new, ctx);
+        super::validate::same_role(new, old, &mut errors);
+        errors
+    }
 }
 
 /// What `kubectl get` shows.
@@ -28,3 +53,7 @@ static TABLE: &[TableColumn] = &[
         subjects(o, "ServiceAccount").into()
     }),
 ];
+
+fn validate(obj: &Value, errors: &mut ErrorList) {
+    super::validate::binding(&Node::root(obj), false, errors);
+}

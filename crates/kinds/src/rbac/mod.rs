@@ -5,6 +5,7 @@ mod cluster_role_binding;
 mod defaults;
 mod role;
 mod role_binding;
+mod validate;
 
 pub(crate) use defaults::DEFAULTS;
 

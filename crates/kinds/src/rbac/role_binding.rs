@@ -1,9 +1,12 @@
 //! RoleBinding (v1 of rbac.authorization.k8s.io).
 
+use crate::check::Node;
 use serde_json::Value;
+use trireme_machinery::field::ErrorList;
 
 use crate::cells;
 use crate::definition::Definition;
+use crate::hooks::{Context, Hooks};
 use crate::rules::NameRule;
 use crate::table::{AGE, NAME, TableColumn, column, field, wide, words};
 
@@ -12,7 +15,28 @@ pub(crate) fn definition() -> Definition {
     Definition::new("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
         .create_on_update()
         .names(NameRule::PathSegment)
-        .table(TABLE)
+        .hooks(RoleBinding)
+}
+
+#[derive(Debug)]
+struct RoleBinding;
+
+impl Hooks for RoleBinding {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validate(obj, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, ctx: &Context<'_>) -> ErrorList {
+        let mut errors = self.validate(new, ctx);
+        super::validate::same_role(new, old, &mut errors);
+        errors
+    }
 }
 
 /// What `kubectl get` shows.
@@ -40,4 +64,8 @@ pub(crate) fn subjects(binding: &Value, kind: &str) -> String {
         })
         .collect();
     named.join(", ")
+}
+
+fn validate(obj: &Value, errors: &mut ErrorList) {
+    super::validate::binding(&Node::root(obj), true, errors);
 }
