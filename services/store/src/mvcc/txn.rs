@@ -138,6 +138,16 @@ enum Step<'a> {
     Nested(Plan<'a>),
 }
 
+impl Plan<'_> {
+    fn has_range(&self) -> bool {
+        self.ops.iter().any(|step| match step {
+            Step::Range(_) => true,
+            Step::Nested(nested) => nested.has_range(),
+            Step::Put(_) | Step::Delete(_) => false,
+        })
+    }
+}
+
 fn header(revision: i64) -> Option<ResponseHeader> {
     Some(ResponseHeader { revision, ..Default::default() })
 }
@@ -147,12 +157,15 @@ impl State {
     pub(crate) fn txn(&mut self, request: &TxnRequest) -> Result<(TxnResponse, Option<Arc<[Change]>>)> {
         let plan = self.plan(request);
         self.check_plan(&plan)?;
-        let before = self.clone();
+        // Only a range can still fail, and then takes back what came before it.
+        let before = plan.has_range().then(|| self.clone());
         let mut txn = WriteTxn::new(self);
         match txn.run(&plan) {
             Ok(response) => Ok((response, txn.finish())),
             Err(error) => {
-                *self = before;
+                if let Some(before) = before {
+                    *self = before;
+                }
                 Err(error)
             }
         }

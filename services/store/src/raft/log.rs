@@ -51,9 +51,14 @@ impl Log {
         Ok(Self { contents: Arc::new(Mutex::new(contents)), bytes: Arc::new(AtomicUsize::new(bytes)), writes })
     }
 
-    /// Bytes and number of the entries that are kept.
-    pub(crate) fn size(&self) -> (usize, usize) {
-        (self.bytes.load(Ordering::Relaxed), self.contents.lock().entries.len())
+    /// Bytes of the entries that are kept.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The index of the last entry.
+    pub(crate) fn last_index(&self) -> u64 {
+        self.contents.lock().last().map_or(0, |id| id.index)
     }
 
     /// Bytes and number of the entries after this one.

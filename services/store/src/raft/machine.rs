@@ -64,11 +64,13 @@ pub(crate) struct Machine {
     views: watch::Sender<Arc<View>>,
     recent: broadcast::Sender<Arc<Applied>>,
     store: SnapshotStore,
+    /// Entries up to this one were in the log when it was opened: their spans were told long ago.
+    told: u64,
 }
 
 impl Machine {
-    /// Loads the newest snapshot of a folder.
-    pub(crate) fn open(dir: &Path, cluster_id: u64) -> Result<(Self, Outlet)> {
+    /// Loads the newest snapshot of a folder. The log ended at `told` when it was opened.
+    pub(crate) fn open(dir: &Path, cluster_id: u64, told: u64) -> Result<(Self, Outlet)> {
         let store = SnapshotStore::open(dir, cluster_id)?;
         let (mut state, mut meta) = (State::default(), SnapshotMeta::default());
         if let Some(path) = store.newest()? {
@@ -81,7 +83,7 @@ impl Machine {
         let recent = broadcast::Sender::new(RECENT_REVISIONS);
         let outlet = Outlet { views: seen, recent: recent.clone() };
         let membership = meta.last_membership;
-        Ok((Self { state, applied, membership, views, recent, store }, outlet))
+        Ok((Self { state, applied, membership, views, recent, store, told }, outlet))
     }
 
     fn apply_batch(&mut self, index: u64, batch: &Batch) -> Outcomes {
@@ -91,7 +93,7 @@ impl Machine {
     fn apply_one(&mut self, index: u64, proposal: &Proposal) -> Result<pb::Reply> {
         let command = pb::Command::decode(proposal.command.clone());
         let command = command.map_err(|e| Error::Io(format!("entry {index} cannot be read: {e}")))?;
-        let span = crate::trace::apply(&proposal.traceparent);
+        let span = if index > self.told { crate::trace::apply(&proposal.traceparent) } else { tracing::Span::none() };
         let (reply, changes) = span.in_scope(|| execute::execute(&mut self.state, command, index))?;
         if let Some(changes) = changes {
             let applied = Applied { revision: self.state.revision, changes, traceparent: crate::trace::name_of(&span) };

@@ -111,10 +111,14 @@ impl Node {
         let dir = &settings.data_dir;
         let (log, (machine, outlet)) = {
             let (wal, snap, cluster_id) = (dir.join("wal"), dir.join("snap"), settings.cluster_id);
-            let open = move || Ok::<_, Error>((Log::open(&wal)?, Machine::open(&snap, cluster_id)?));
+            let open = move || {
+                let log = Log::open(&wal)?;
+                let machine = Machine::open(&snap, cluster_id, log.last_index())?;
+                Ok::<_, Error>((log, machine))
+            };
             tokio::task::spawn_blocking(open).await.map_err(|e| Error::Io(e.to_string()))??
         };
-        let peers = Peers::new(settings.cluster_id, settings.tls.clone());
+        let peers = Peers::new(settings.cluster_id, settings.tls.clone(), log.last_index());
         let raft = Raft::new(settings.id, config(&settings)?, peers.clone(), log.clone(), machine).await;
         let raft = raft.map_err(|e| Error::Io(e.to_string()))?;
         let (proposals, proposed) = mpsc::channel(proposer::QUEUE);
@@ -179,7 +183,7 @@ impl Node {
 
     /// Bytes of the log that are not in a snapshot, about.
     pub(crate) fn log_bytes(&self) -> usize {
-        self.0.log.size().0
+        self.0.log.bytes()
     }
 
     /// Where the cluster stands.

@@ -41,11 +41,13 @@ pub(crate) struct Peers {
     cluster_id: u64,
     tls: Option<Arc<rustls::ClientConfig>>,
     channels: Arc<Mutex<HashMap<u64, (String, Channel)>>>,
+    /// Entries up to this one were in the log when it was opened: their spans were told long ago.
+    told: u64,
 }
 
 impl Peers {
-    pub(crate) fn new(cluster_id: u64, tls: Option<Arc<rustls::ClientConfig>>) -> Self {
-        Self { cluster_id, tls, channels: Arc::default() }
+    pub(crate) fn new(cluster_id: u64, tls: Option<Arc<rustls::ClientConfig>>, told: u64) -> Self {
+        Self { cluster_id, tls, channels: Arc::default(), told }
     }
 
     /// A client for a member.
@@ -106,8 +108,8 @@ impl Peer {
     }
 }
 
-fn replicated(peer: &str, entries: &[Entry]) -> tracing::Span {
-    let proposals = entries.iter().filter_map(|e| match &e.payload {
+fn replicated(peer: &str, entries: &[Entry], told: u64) -> tracing::Span {
+    let proposals = entries.iter().filter(|e| e.log_id.index > told).filter_map(|e| match &e.payload {
         EntryPayload::Normal(batch) => Some(batch.0.iter()),
         _ => None,
     });
@@ -121,7 +123,7 @@ impl RaftNetwork<TypeConfig> for Peer {
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<u64>, RpcError> {
         let mut client = self.client()?;
-        let span = replicated(&self.member.name, &rpc.entries);
+        let span = replicated(&self.member.name, &rpc.entries, self.peers.told);
         let message = pb::AppendEntriesRequest {
             cluster_id: self.peers.cluster_id,
             vote: Some(vote_to_proto(&rpc.vote)),

@@ -6,4 +6,5 @@ mod cluster;
 mod history;
 mod single;
 mod support;
+mod trace;
 mod watch;

@@ -61,6 +61,7 @@ async fn the_log_is_cut_and_a_start_from_a_snapshot_has_everything() {
     assert_eq!(client.hash(0).await.unwrap(), hash);
     assert_eq!(client.list("big/", false).await.unwrap().count, 300);
     assert_eq!(client.read_index().await.unwrap().incarnation, incarnation);
+    client.put("one more", "x").await.unwrap();
     let metrics = cluster.page(0, "/metrics").await;
     assert!(metrics.contains("etcd_disk_wal_fsync_duration_seconds"), "{metrics}");
 }
