@@ -153,6 +153,7 @@ impl Plan<'_> {
             "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
             "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
             "--authorization-mode=Node,RBAC".to_owned(),
+            "--kubelet-preferred-address-types=InternalIP,Hostname".to_owned(),
             format!("--kubelet-client-certificate={}", kubelet.cert.display()),
             format!("--kubelet-client-key={}", kubelet.key.display()),
             format!("--kubelet-certificate-authority={}", cluster.display()),
