@@ -1,6 +1,9 @@
 //! What a kind states about itself that needs no code.
 
 use trireme_machinery::names;
+use trireme_machinery::path::Path;
+
+use crate::ip;
 
 /// What happens to dependents when a client names no propagation policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,10 +21,12 @@ pub enum NameRule {
     Subdomain,
     /// A DNS label.
     Label,
-    /// A DNS label that starts with a letter.
-    Dns1035Label,
     /// Anything that can stand in a path (RBAC, events).
     PathSegment,
+    /// An IP address, written as it always is.
+    IpAddress,
+    /// Anything.
+    Any,
 }
 
 /// What a kind states about itself that needs no code. The defaults are what most kinds do.
@@ -68,11 +73,12 @@ impl NameRule {
         match self {
             Self::Subdomain => names::is_dns1123_subdomain(&masked),
             Self::Label => names::is_dns1123_label(&masked),
-            Self::Dns1035Label => names::is_dns1035_label(&masked),
             Self::PathSegment if prefix => {
                 names::is_path_segment(name).into_iter().filter(|m| !m.starts_with("may not be")).collect()
             }
             Self::PathSegment => names::is_path_segment(name),
+            Self::IpAddress => ip::canonical_address(&Path::nil(), name).into_iter().map(|e| e.detail).collect(),
+            Self::Any => Vec::new(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Group `autoscaling`: one file a kind.
 
+mod convert;
 mod defaults;
 mod horizontal_pod_autoscaler;
 mod horizontal_pod_autoscaler_v1;

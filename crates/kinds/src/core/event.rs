@@ -15,7 +15,7 @@ pub(crate) fn definition() -> Definition {
 }
 
 #[derive(Debug)]
-struct Event;
+pub(crate) struct Event;
 
 impl Hooks for Event {
     fn table(&self) -> &'static [TableColumn] {
@@ -54,7 +54,7 @@ impl Hooks for Event {
 }
 
 /// What `kubectl get` shows.
-static TABLE: &[TableColumn] = &[
+pub(crate) static TABLE: &[TableColumn] = &[
     column("Last Seen", "string", field("core.v1.Event", "lastTimestamp"), |o, now| last_seen(o, now).into()),
     column("Type", "string", field("core.v1.Event", "type"), |o, _| cells::text(o, "type")),
     column("Reason", "string", field("core.v1.Event", "reason"), |o, _| cells::text(o, "reason")),

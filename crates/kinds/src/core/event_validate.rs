@@ -6,82 +6,107 @@ use trireme_machinery::meta;
 use trireme_machinery::names;
 use trireme_machinery::path::Path;
 
-use crate::check::Node;
+use crate::check::{Node, immutable};
 
 const MAX_FIELD: usize = 128;
 const MAX_MESSAGE: usize = 1024;
 
-/// An event is where the object is that it is about.
+/// An event of the core group.
 pub(crate) fn legacy(event: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
-    namespace(event, &mut errors);
-    // A recorder that tells the time is held to the rules of the newer group.
-    if !event["eventTime"].is_null() {
-        reporter(&Node::root(event), "reportingComponent", &mut errors);
-    }
+    common(event, "reportingComponent", &mut errors);
     errors
 }
 
-fn namespace(event: &Value, errors: &mut ErrorList) {
-    let about = event["involvedObject"]["namespace"].as_str().unwrap_or_default();
-    let own = meta::namespace(event);
-    let at = Path::new("involvedObject").child("namespace");
-    if about.is_empty() {
-        if own != "default" && own != "kube-system" {
-            errors.push(field::invalid(&at, about, "does not match event.namespace"));
-        }
-    } else if about != own {
-        errors.push(field::invalid(&at, about, "does not match event.namespace"));
-    }
-}
-
-fn reporter(root: &Node<'_>, key: &str, errors: &mut ErrorList) {
-    let controller = root.str(key);
-    let at = root.path.child("reportingController");
-    if controller.is_empty() {
-        errors.push(field::required(&at, ""));
-    }
-    errors.extend(names::is_qualified_name(controller).into_iter().map(|m| field::invalid(&at, controller, m)));
-    for key in ["reportingInstance", "action", "reason"] {
-        root.required(key, errors);
-        if root.str(key).len() > MAX_FIELD {
-            let why = format!("can have at most {MAX_FIELD} characters");
-            root.invalid(key, why, errors);
-        }
-    }
-    if root.str("message").len() > MAX_MESSAGE {
-        root.invalid("message", format!("can have at most {MAX_MESSAGE} characters"), errors);
-    }
-}
-
-/// An event of the newer group, in the fields of the core group.
+/// A new event of the newer group, in the fields of the core group.
 pub(crate) fn current(event: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let root = Node::root(event);
-    namespace(event, &mut errors);
+    common(event, "reportingController", &mut errors);
+    series(&root, &mut errors);
     root.required_one_given("eventTime", &mut errors);
-    if let Some(series) = root.given("series") {
-        if series.int("count") < 2 {
-            errors.push(field::invalid(&series.path.child("count"), "", "should be at least 2"));
-        }
-        series.required_one_given("lastObservedTime", &mut errors);
-    }
-    reporter(&root, "reportingComponent", &mut errors);
-    if !matches!(root.str("type"), "Normal" | "Warning") {
-        let ty = root.str("type");
+    let ty = root.str("type");
+    if !matches!(ty, "Normal" | "Warning") {
         errors.push(field::invalid(&Path::new("type"), "", format!("has invalid value: {ty}")));
     }
-    for key in ["firstTimestamp", "lastTimestamp"] {
-        if root.has(key) {
+    let mut unset = |key: &str, is: bool| {
+        if !is {
             errors.push(field::invalid(&Path::new(key), "", "needs to be unset"));
         }
-    }
-    if root.int("count") != 0 {
-        errors.push(field::invalid(&Path::new("count"), "", "needs to be unset"));
-    }
+    };
+    unset("firstTimestamp", !root.has("firstTimestamp"));
+    unset("lastTimestamp", !root.has("lastTimestamp"));
+    unset("count", root.int("count") == 0);
     let source = root.get("source");
-    if !source.is_empty("component") || !source.is_empty("host") {
-        errors.push(field::invalid(&Path::new("source"), "", "needs to be unset"));
+    unset("source", source.is_empty("component") && source.is_empty("host"));
+    errors
+}
+
+/// An update of an event of the newer group: only the series changes.
+pub(crate) fn current_update(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    common(new, "reportingController", &mut errors);
+    let (is, was) = (Node::root(new), Node::root(old));
+    if is.get("series").value != was.get("series").value {
+        series(&is, &mut errors);
+    }
+    for key in [
+        "involvedObject",
+        "reason",
+        "message",
+        "source",
+        "firstTimestamp",
+        "lastTimestamp",
+        "count",
+        "type",
+        "eventTime",
+        "action",
+        "related",
+        "reportingInstance",
+    ] {
+        immutable(&is, &was, key, &mut errors);
     }
     errors
+}
+
+fn series(root: &Node<'_>, errors: &mut ErrorList) {
+    let Some(series) = root.given("series") else { return };
+    if series.int("count") < 2 {
+        errors.push(field::invalid(&series.path.child("count"), "", "should be at least 2"));
+    }
+    series.required_one_given("lastObservedTime", errors);
+}
+
+/// What is asked of every event; of one that tells the time, who reports it. `controller` is what its field is called.
+fn common(event: &Value, controller: &str, errors: &mut ErrorList) {
+    let root = Node::root(event);
+    let (about, own) = (root.get("involvedObject"), meta::namespace(event));
+    let namespace = about.str("namespace");
+    let timed = root.has("eventTime");
+    let astray = match namespace {
+        "" => !(own.is_empty() || own == "default" || timed && own == "kube-system"),
+        other => !timed && other != own,
+    };
+    if astray {
+        errors.push(field::invalid(&about.path.child("namespace"), namespace, "does not match event.namespace"));
+    }
+    if !timed {
+        return;
+    }
+    let (name, at) = (root.str("reportingComponent"), Path::new(controller));
+    if name.is_empty() {
+        errors.push(field::required(&at, ""));
+    }
+    errors.extend(names::is_qualified_name(name).into_iter().map(|m| field::invalid(&at, name, m)));
+    for key in ["reportingInstance", "action", "reason"] {
+        root.required(key, errors);
+        too_long(&root, key, MAX_FIELD, errors);
+    }
+    too_long(&root, "message", MAX_MESSAGE, errors);
+}
+
+fn too_long(root: &Node<'_>, key: &str, max: usize, errors: &mut ErrorList) {
+    if root.str(key).len() > max {
+        errors.push(field::invalid(&root.path.child(key), "", format!("can have at most {max} characters")));
+    }
 }

@@ -21,7 +21,7 @@ pub(crate) fn definition() -> Definition {
         .serves("proxy", "ServiceProxyOptions", &["create", "delete", "get", "patch", "update"])
         .status()
         .create_on_update()
-        .names(NameRule::Dns1035Label)
+        .names(NameRule::Label)
         .hooks(Service)
 }
 

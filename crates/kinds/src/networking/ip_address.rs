@@ -9,11 +9,16 @@ use trireme_machinery::names;
 use crate::cells;
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
+use crate::rules::NameRule;
 use crate::table::{AGE, NAME, TableColumn, column, field};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("networking.k8s.io", "v1", "IPAddress", "ipaddresses").cluster().short(&["ip"]).hooks(IpAddress)
+    Definition::new("networking.k8s.io", "v1", "IPAddress", "ipaddresses")
+        .cluster()
+        .short(&["ip"])
+        .names(NameRule::IpAddress)
+        .hooks(IpAddress)
 }
 
 #[derive(Debug)]

@@ -5,6 +5,7 @@ mod csi_node;
 mod csi_storage_capacity;
 mod defaults;
 mod storage_class;
+mod validate;
 mod volume_attachment;
 mod volume_attributes_class;
 

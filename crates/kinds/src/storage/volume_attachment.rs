@@ -1,8 +1,14 @@
 //! VolumeAttachment (v1 of storage.k8s.io).
 
 use crate::cells;
+use crate::check::{Node, immutable};
+use crate::core::pod_spec;
 use crate::definition::Definition;
+use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, field};
+use serde_json::Value;
+use trireme_machinery::field::{self, ErrorList};
+use trireme_machinery::names;
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -10,7 +16,29 @@ pub(crate) fn definition() -> Definition {
         .cluster()
         .status()
         .conditional_update()
-        .table(TABLE)
+        .hooks(VolumeAttachment)
+}
+
+#[derive(Debug)]
+struct VolumeAttachment;
+
+impl Hooks for VolumeAttachment {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validate(obj, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, ctx: &Context<'_>) -> ErrorList {
+        let mut errors = self.validate(new, ctx);
+        let (new, old) = (Node::root(new), Node::root(old));
+        immutable(&new, &old, "spec", &mut errors);
+        errors
+    }
 }
 
 /// What `kubectl get` shows.
@@ -31,3 +59,24 @@ static TABLE: &[TableColumn] = &[
     }),
     AGE,
 ];
+
+fn validate(obj: &Value, errors: &mut ErrorList) {
+    let spec = Node::of(obj, "spec");
+    super::validate::csi_driver(&spec.get("attacher"), errors);
+    let source = spec.get("source");
+    const ONE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+    match (source.given("inlineVolumeSpec"), source.given("persistentVolumeName")) {
+        (None, None) => errors.push(field::required(&source.path, ONE)),
+        (Some(_), Some(_)) => errors.push(field::forbidden(&source.path, ONE)),
+        (None, Some(name)) => {
+            if name.text().is_empty() {
+                errors.push(field::required(&name.path, "must specify non empty persistentVolumeName"));
+            }
+        }
+        (Some(volume), None) => pod_spec::persistent_sources(&volume, "", true, errors),
+    }
+    spec.named("nodeName", names::is_dns1123_subdomain, errors);
+    if let Some(name) = source.given("persistentVolumeName") {
+        name.is_named(names::is_dns1123_subdomain, errors);
+    }
+}

@@ -9,7 +9,9 @@ mod security;
 mod volumes;
 
 pub(crate) use affinity::{node_selector, tolerations};
-pub(crate) use resources::{limit_resource_name, quantity_value, quota_resource_name, resource_name};
+pub(crate) use resources::{
+    container_resource_name, limit_resource_name, quantity_value, quota_resource_name, resource_name,
+};
 pub(crate) use volumes::{ClaimOf, access_modes, claim_spec, persistent_sources, signer_name};
 
 use serde_json::Value;

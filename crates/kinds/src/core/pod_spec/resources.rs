@@ -90,7 +90,7 @@ fn is_quota_huge_page(resource: &str) -> bool {
 }
 
 /// Whether a container can ask for a resource.
-pub(super) fn container_resource_name(resource: &str, at: &Path, errors: &mut ErrorList) {
+pub(crate) fn container_resource_name(resource: &str, at: &Path, errors: &mut ErrorList) {
     resource_name(resource, at, errors);
     if !resource.contains('/') {
         if !OF_CONTAINERS.contains(&resource) && !is_huge_page(resource) {
