@@ -29,6 +29,9 @@ pub enum Error {
     /// A body that is not YAML.
     #[error("{0}")]
     Yaml(String),
+    /// A body that is not protobuf.
+    #[error("{0}")]
+    Protobuf(String),
     /// A patch that does not have the form of one.
     #[error("{0}")]
     PatchForm(String),

@@ -18,13 +18,13 @@ use tokio_rustls::TlsConnector;
 use trireme_pki::{Identity, Pki};
 
 /// How long anything here may take.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A store and an API server; both end with it.
-pub struct Cluster {
-    pub dir: TempDir,
-    pub https: u16,
-    pub resources: u16,
+pub(crate) struct Cluster {
+    pub(crate) dir: TempDir,
+    pub(crate) https: u16,
+    pub(crate) resources: u16,
     store_port: u16,
     peer_port: u16,
     token: String,
@@ -34,14 +34,14 @@ pub struct Cluster {
 
 /// An answer.
 #[derive(Debug, Clone)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: http::HeaderMap,
-    pub text: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) text: String,
 }
 
 /// The lines of a watch.
-pub struct Lines {
+pub(crate) struct Lines {
     body: Incoming,
     rest: Vec<u8>,
 }
@@ -50,12 +50,12 @@ pub struct Lines {
 
 impl Cluster {
     /// Starts both and waits until the API server is ready.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::start_with(&[]).await
     }
 
     /// The same with more flags for the API server.
-    pub async fn start_with(flags: &[&str]) -> Self {
+    pub(crate) async fn start_with(flags: &[&str]) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir().unwrap();
         let [https, resources, store_port, peer_port] = free_ports();
@@ -69,11 +69,11 @@ impl Cluster {
     }
 
     /// A file of the cluster's keys and certificates.
-    pub fn pki(&self, name: &str) -> PathBuf {
+    pub(crate) fn pki(&self, name: &str) -> PathBuf {
         self.dir.path().join("pki").join(name)
     }
 
-    pub fn start_store(&mut self) {
+    pub(crate) fn start_store(&mut self) {
         let program = program("trireme-store");
         let (clients, peers) = (url(self.store_port), url(self.peer_port));
         let file = |name: &str| self.pki(name).display().to_string();
@@ -98,7 +98,7 @@ impl Cluster {
         self.store = Some(child);
     }
 
-    pub fn start_api(&mut self, flags: &[&str]) {
+    pub(crate) fn start_api(&mut self, flags: &[&str]) {
         let file = |name: &str| self.pki(name).display().to_string();
         let child = Command::new(env!("CARGO_BIN_EXE_trireme-apiserver"))
             .arg(format!("--etcd-servers={}", url(self.store_port)))
@@ -124,17 +124,17 @@ impl Cluster {
     }
 
     /// Ends the API server as a crash would.
-    pub fn kill_api(&mut self) {
+    pub(crate) fn kill_api(&mut self) {
         end(&mut self.api);
     }
 
     /// Ends the store as a crash would.
-    pub fn kill_store(&mut self) {
+    pub(crate) fn kill_store(&mut self) {
         end(&mut self.store);
     }
 
     /// Waits until the API server is ready.
-    pub async fn ready(&self) {
+    pub(crate) async fn ready(&self) {
         let begun = Instant::now();
         loop {
             let answer = self.try_send("GET", "/readyz", &[], "").await;
@@ -148,11 +148,11 @@ impl Cluster {
     }
 
     /// One request of the administrator.
-    pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    pub(crate) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         self.try_send(method, path, headers, body).await.unwrap()
     }
 
-    pub async fn try_send(
+    pub(crate) async fn try_send(
         &self,
         method: &str,
         path: &str,
@@ -198,42 +198,42 @@ impl Cluster {
         Arc::new(rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send("GET", path, &[], "").await
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
         self.send("POST", path, &[], &body.to_string()).await
     }
 
-    pub async fn put(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
         self.send("PUT", path, &[], &body.to_string()).await
     }
 
-    pub async fn merge(&self, path: &str, patch: &Value) -> Answer {
+    pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Answer {
         self.send("PATCH", path, &[("content-type", "application/merge-patch+json")], &patch.to_string()).await
     }
 
-    pub async fn delete(&self, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
         self.send("DELETE", path, &[], "").await
     }
 
     /// A namespace that the API server lets objects into; answers where its ConfigMaps are.
-    pub async fn namespace(&self, name: &str) -> String {
+    pub(crate) async fn namespace(&self, name: &str) -> String {
         let made = self.post("/api/v1/namespaces", &serde_json::json!({"metadata": {"name": name}})).await;
         assert_eq!(made.status, 201, "{}", made.text);
         format!("/api/v1/namespaces/{name}/configmaps")
     }
 
     /// Begins a watch.
-    pub async fn watch(&self, path: &str) -> Lines {
+    pub(crate) async fn watch(&self, path: &str) -> Lines {
         let response = self.open("GET", path, &[], "").await.unwrap();
         assert_eq!(response.status(), 200);
         Lines { body: response.into_body(), rest: Vec::new() }
     }
 
     /// The store as an etcd client sees it.
-    pub async fn store(&self) -> trireme_proto::etcdserverpb::kv_client::KvClient<tonic::transport::Channel> {
+    pub(crate) async fn store(&self) -> trireme_proto::etcdserverpb::kv_client::KvClient<tonic::transport::Channel> {
         use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
         let read = |name: &str| std::fs::read(self.pki(name)).unwrap();
         let tls = ClientTlsConfig::new()
@@ -244,7 +244,7 @@ impl Cluster {
     }
 
     /// The gRPC door, as a component of this name.
-    pub async fn door(
+    pub(crate) async fn door(
         &self,
         identity: &str,
     ) -> trireme_proto::resources::v1::resources_client::ResourcesClient<tonic::transport::Channel> {
@@ -259,7 +259,7 @@ impl Cluster {
     }
 
     /// The administrator's token, for the gRPC door.
-    pub fn bearer(&self) -> tonic::metadata::MetadataValue<tonic::metadata::Ascii> {
+    pub(crate) fn bearer(&self) -> tonic::metadata::MetadataValue<tonic::metadata::Ascii> {
         format!("Bearer {}", self.token).parse().unwrap()
     }
 }
@@ -274,20 +274,20 @@ impl Drop for Cluster {
 // === impl Answer ===
 
 impl Answer {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 
     /// The object's resourceVersion.
-    pub fn version(&self) -> String {
+    pub(crate) fn version(&self) -> String {
         self.json()["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
     }
 
-    pub fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         self.json()["message"].as_str().unwrap_or_default().to_owned()
     }
 
-    pub fn reason(&self) -> String {
+    pub(crate) fn reason(&self) -> String {
         self.json()["reason"].as_str().unwrap_or_default().to_owned()
     }
 }
@@ -296,7 +296,7 @@ impl Answer {
 
 impl Lines {
     /// The next event; None at the watch's end.
-    pub async fn next(&mut self) -> Option<Value> {
+    pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.rest.drain(..=end).collect();
@@ -311,7 +311,7 @@ impl Lines {
     }
 
     /// Type and name of the next event.
-    pub async fn change(&mut self) -> (String, String) {
+    pub(crate) async fn change(&mut self) -> (String, String) {
         let event = self.next().await.expect("the watch ended");
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         (text(&event["type"]), text(&event["object"]["metadata"]["name"]))

@@ -8,4 +8,5 @@ mod failure;
 mod harness;
 mod lists;
 mod objects;
+mod protobuf;
 mod watches;

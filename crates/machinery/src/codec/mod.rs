@@ -3,6 +3,7 @@
 //! What is parsed here is any JSON value; whether it fits a kind is [`crate::schema`]'s business.
 
 pub mod json;
+pub mod protobuf;
 mod resolve;
 pub mod yaml;
 mod yaml_writer;

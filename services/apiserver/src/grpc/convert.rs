@@ -14,7 +14,7 @@ use trireme_service::tls::ConnectInfo;
 use trireme_telemetry::{Hop, TraceParent};
 
 use crate::auth::Credentials;
-use crate::pipeline::{ObjectBody, Request, RequestInfo, Stored};
+use crate::pipeline::{ObjectBody, Request, RequestInfo, Stored, answer};
 use crate::storage::causes;
 
 /// Everything about a call that is not in its message.
@@ -87,6 +87,9 @@ impl Caller {
         } else {
             request.query = query(&options);
         }
+        if info.name.is_empty() && matches!(info.verb.as_str(), "list" | "watch" | "deletecollection") {
+            info.name = request.pinned_name().unwrap_or_default();
+        }
         request.info = info;
         Ok(request)
     }
@@ -112,12 +115,7 @@ fn query(options: &Value) -> Vec<(String, String)> {
 
 /// An object for the wire: as the cache has it, or converted.
 pub(super) fn item(kind: &Kind, stored: &Arc<Stored>) -> api::Item {
-    let object = if kind.api_version() == stored.type_meta.api_version {
-        stored.encode()
-    } else {
-        kind.hooks.downgrade(stored.value()).to_string().into()
-    };
-    api::Item { object, revision: stored.revision, cause: cause(stored) }
+    api::Item { object: answer(kind, stored.clone()).encode(), revision: stored.revision, cause: cause(stored) }
 }
 
 /// A version's cause, as it is handed to watchers.

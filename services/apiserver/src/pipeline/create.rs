@@ -47,9 +47,7 @@ impl Engine {
     ) -> Result<Result<ObjectBody, Status>, Status> {
         let kind = &target.kind;
         mutation::match_namespace(&mut object, &target.namespace)?;
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("selfLink");
-        }
+        wipe_system_fields(&mut object);
         let admission = mutation::Admission {
             engine: self,
             context,
@@ -61,7 +59,7 @@ impl Engine {
             dry_run: options.dry_run,
             admit,
         };
-        if admit == Admit::Yes {
+        if admit == Admit::Yes || context.internal {
             ownership::track(context, kind, "", None, &mut object, options);
         }
         admission.mutate(&mut object, None).await?;
@@ -72,11 +70,7 @@ impl Engine {
             let name = names::generate(meta::generate_name(&object));
             meta::set_name(&mut object, &name);
         }
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            for key in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-                metadata.remove(key);
-            }
-        }
+        wipe_system_fields(&mut object);
         fill_system_fields(&mut object, context);
 
         let companions = self.companions_of_create(context, target, &mut object, options).await?;
@@ -139,5 +133,14 @@ impl Engine {
     pub(crate) fn companions_for(&self, kind: &trireme_kinds::Kind) -> Result<Option<Arc<dyn super::Companions>>, Status> {
         let key = (kind.group.clone(), kind.plural.clone());
         Ok(self.parts()?.companions.get(&key).cloned())
+    }
+}
+
+/// Takes away what only the API server says about an object.
+fn wipe_system_fields(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        for key in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+            metadata.remove(key);
+        }
     }
 }

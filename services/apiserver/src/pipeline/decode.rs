@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use trireme_kinds::{Kind, Registry};
-use trireme_machinery::codec::{self, Format, Parsed};
+use trireme_machinery::codec::{self, Format, Parsed, protobuf};
 use trireme_machinery::gvk::{GroupVersionKind, split_api_version};
 use trireme_machinery::schema::decode::Strictness;
 use trireme_machinery::status::Status;
@@ -12,7 +12,9 @@ use super::options::{Validation, WriteOptions, media_type};
 use super::{Context, Request};
 
 /// What a body of an object may come as.
-const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", PROTOBUF];
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
 /// Reads the request's body as an object of `kind`: decoded, defaulted, with what is odd about it said as
 /// `fieldValidation` wants it.
@@ -56,14 +58,42 @@ pub(crate) fn decode(kind: &Kind, value: Value, strictness: Strictness) -> Resul
     Ok((value, unknown))
 }
 
-/// Reads the body of a request as JSON or YAML, whatever is in it.
+/// Reads the body of a request, whatever is in it.
 pub(crate) fn parse(kind: &Kind, request: &Request) -> Result<Parsed, Status> {
-    let format = format(&request.content_type)?;
-    codec::parse(format, &request.body).map_err(|error| codec::unrecognized(&kind.kind, &error, &request.body))
+    let body = &request.body;
+    if media_type(&request.content_type) == PROTOBUF {
+        let refused = |error: Error| codec::unrecognized(&kind.kind, &error, body);
+        let unknown = protobuf::open(body).map_err(refused)?;
+        let named = (unknown.api_version.as_str(), unknown.kind.as_str());
+        let mut value = if named == (kind.api_version().as_str(), kind.kind.as_str()) {
+            protobuf::decode(&kind.schema, kind.ty, unknown.raw).map_err(refused)?
+        } else {
+            // What it is decides its refusal.
+            Value::Object(serde_json::Map::new())
+        };
+        value["apiVersion"] = Value::String(unknown.api_version);
+        value["kind"] = Value::String(unknown.kind);
+        return Ok(Parsed { value, duplicates: Vec::new(), too_deep: false });
+    }
+    codec::parse(format(&request.content_type)?, body).map_err(|error| codec::unrecognized(&kind.kind, &error, body))
 }
 
-/// The format of a body by its media type.
-pub(crate) fn format(content_type: &str) -> Result<Format, Status> {
+/// The DeleteOptions in a body.
+pub(crate) fn delete_options(request: &Request) -> Result<Value, Status> {
+    let body = &request.body;
+    let refused = |error: Error| codec::unrecognized("DeleteOptions", &error, body);
+    if media_type(&request.content_type) == PROTOBUF {
+        let unknown = protobuf::open(body).map_err(refused)?;
+        let schema = Registry::builtin().schema();
+        let ty = schema.find(DELETE_OPTIONS).ok_or_else(|| Status::internal("DeleteOptions has no schema"))?;
+        return protobuf::decode(schema, ty, unknown.raw).map_err(refused);
+    }
+    let parsed = codec::parse(format(&request.content_type)?, body).map_err(refused)?;
+    Ok(parsed.value)
+}
+
+/// The text format of a body by its media type.
+fn format(content_type: &str) -> Result<Format, Status> {
     match media_type(content_type) {
         "" | "application/json" => Ok(Format::Json),
         "application/yaml" => Ok(Format::Yaml),

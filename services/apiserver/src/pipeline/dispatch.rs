@@ -5,7 +5,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 use trireme_kinds::Kind;
-use trireme_machinery::codec;
 use trireme_machinery::status::Status;
 use trireme_service::pages;
 
@@ -36,6 +35,9 @@ impl Engine {
             }
         }
         check_verb(&target.kind, request)?;
+        if let Some(warning) = deprecation(&target.kind) {
+            context.warn(warning);
+        }
         match info.verb.as_str() {
             "get" => self.get(context, &target, request).await,
             "list" => {
@@ -124,6 +126,15 @@ fn object(code: u16, kind: &Arc<Kind>, object: ObjectBody) -> Answer {
     Answer::Object(ObjectAnswer { code, kind: Some(kind.clone()), object })
 }
 
+/// Kinds that will not be served for ever.
+fn deprecation(kind: &Kind) -> Option<&'static str> {
+    match (kind.group.as_str(), kind.plural.as_str()) {
+        ("", "endpoints") => Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        _ => None,
+    }
+}
+
 /// The verbs of the resource, or of its subresource.
 fn check_verb(kind: &Kind, request: &Request) -> Result<(), Status> {
     let info = &request.info;
@@ -145,10 +156,7 @@ fn delete_body(request: &Request) -> Result<Option<Value>, Status> {
     if request.body.is_empty() {
         return Ok(None);
     }
-    let format = decode::format(&request.content_type)?;
-    let parsed = codec::parse(format, &request.body)
-        .map_err(|error| codec::unrecognized("DeleteOptions", &error, &request.body))?;
-    Ok(Some(parsed.value))
+    decode::delete_options(request).map(Some)
 }
 
 /// A change that a closure makes.
@@ -165,6 +173,12 @@ impl Change for With<'_, '_> {
         self.kind.default(&mut new);
         Ok(new)
     }
+}
+
+/// What the API server does in its own name, it owns.
+fn own_options(context: &Context) -> WriteOptions {
+    let field_manager = if context.internal { "kube-apiserver".to_owned() } else { String::new() };
+    WriteOptions { field_manager, ..WriteOptions::default() }
 }
 
 #[async_trait]
@@ -184,7 +198,7 @@ impl Objects for Engine {
         let (mut object, _) = kind.decode(object, trireme_machinery::schema::decode::Strictness::Ignore)?;
         kind.default(&mut object);
         let target = place(kind, namespace, "");
-        let created = self.create_object(context, &target, object, &WriteOptions::default(), Admit::No).await?;
+        let created = self.create_object(context, &target, object, &own_options(context), Admit::No).await?;
         self.stored(kind, created)
     }
 
@@ -199,7 +213,7 @@ impl Objects for Engine {
     ) -> Result<Arc<Stored>, Status> {
         let mut change = With { change, kind };
         let target = place(kind, namespace, name);
-        let options = WriteOptions::default();
+        let options = own_options(context);
         let Updated { object, .. } =
             self.update_object(context, &target, subresource, &mut change, &options, Admit::No).await?;
         self.stored(kind, object)

@@ -11,6 +11,7 @@ use trireme_service::health::Health;
 
 use super::audit::Audit;
 use super::limit::Limits;
+use super::mutation::from_stored;
 use super::{Companions, Context, Documents, Handler, RequestInfo, Stored};
 use crate::admission;
 use crate::auth::{Authenticator, Authorizer};
@@ -183,8 +184,7 @@ impl Engine {
 
     /// The object in the version that is asked for.
     pub fn convert(&self, kind: &Kind, stored: &Stored) -> serde_json::Value {
-        let value = stored.value();
-        if kind.api_version() == stored.type_meta.api_version { value } else { kind.hooks.downgrade(value) }
+        from_stored(kind, &stored.type_meta.api_version, stored.value())
     }
 
     /// Waits, for a moment, until the cache has a revision of our own making, so that the client's next read by any of

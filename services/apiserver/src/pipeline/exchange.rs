@@ -62,6 +62,13 @@ impl Request {
         url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.query).finish()
     }
 
+    /// The one name that a field selector on `metadata.name` leaves: what authorization then asks about, as if the
+    /// request named it.
+    pub fn pinned_name(&self) -> Option<String> {
+        let selector = trireme_machinery::fields::Selector::parse(self.param("fieldSelector")?).ok()?;
+        selector.requires_exact("metadata.name").map(str::to_owned)
+    }
+
     /// All values of a query parameter.
     pub fn params<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.query.iter().filter(move |(k, _)| k == name).map(|(_, v)| v.as_str())

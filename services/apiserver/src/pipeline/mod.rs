@@ -32,6 +32,8 @@ pub use contract::{Companion, Companions, Documents, Handler, ListScope, Objects
 pub use engine::Engine;
 pub use exchange::{Answer, Body, ObjectAnswer, ObjectBody, RawAnswer, Request};
 pub use info::RequestInfo;
+pub(crate) use mutation::answer;
+pub(crate) use ownership::track_answered;
 pub(crate) use patch::apply_patch;
 pub use read::ListAnswer;
 pub use serve::Served;

@@ -140,7 +140,22 @@ pub(crate) fn match_namespace(object: &mut Value, namespace: &str) -> Result<(),
 
 /// An object in the version that is stored.
 pub(crate) fn to_stored(kind: &Kind, stored: &Kind, object: Value) -> Value {
-    if kind.api_version() == stored.api_version() { object } else { kind.hooks.upgrade(object) }
+    if kind.api_version() == stored.api_version() {
+        return object;
+    }
+    let mut object = kind.hooks.upgrade(object);
+    meta::set_gvk(&mut object, &stored.gvk());
+    object
+}
+
+/// A stored object in the version that is asked for.
+pub(crate) fn from_stored(kind: &Kind, api_version: &str, value: Value) -> Value {
+    if kind.api_version() == api_version {
+        return value;
+    }
+    let mut value = kind.hooks.downgrade(value);
+    meta::set_gvk(&mut value, &kind.gvk());
+    value
 }
 
 /// A written object in the version that was asked for.
@@ -148,6 +163,6 @@ pub(crate) fn answer(kind: &Kind, stored: Arc<Stored>) -> ObjectBody {
     if kind.api_version() == stored.type_meta.api_version {
         ObjectBody::Stored(stored)
     } else {
-        ObjectBody::Value(kind.hooks.downgrade(stored.value()))
+        ObjectBody::Value(from_stored(kind, &stored.type_meta.api_version, stored.value()))
     }
 }

@@ -4,9 +4,10 @@ use serde_json::Value;
 use trireme_kinds::Kind;
 use trireme_machinery::ownership::{Set, Update};
 use trireme_machinery::schema::zero;
+use trireme_machinery::status::Status;
 
-use super::Context;
 use super::options::WriteOptions;
+use super::{Context, Request};
 
 /// A manager's name may be that long.
 const MAX_NAME: usize = 128;
@@ -38,6 +39,13 @@ pub(super) fn track(
     }
 }
 
+/// The same for an object that is answered and never stored.
+pub(crate) fn track_answered(context: &Context, kind: &Kind, object: &mut Value, request: &Request) -> Result<(), Status> {
+    let options = WriteOptions::read(request, "CreateOptions")?;
+    track(context, kind, "", None, object, &options);
+    Ok(())
+}
+
 /// The name a client gave, else the first part of what it calls itself.
 fn manager(given: &str, user_agent: &str) -> String {
     if !given.is_empty() {
@@ -50,12 +58,12 @@ fn manager(given: &str, user_agent: &str) -> String {
 
 /// What a write does not change, whatever it says: the status of the object, or all but the status.
 fn ignored(kind: &Kind, subresource: &str) -> Set {
-    match subresource {
-        "" if kind.subresource("status").is_some() => Set::of(&[&["status"]]),
-        "status" if kind.plural == "pods" => {
-            Set::of(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]])
-        }
-        "status" => Set::of(&[&["spec"], &["metadata", "labels"]]),
+    match (kind.plural.as_str(), subresource) {
+        ("certificatesigningrequests", "") => Set::of(&[&["spec"], &["status"]]),
+        ("certificatesigningrequests", "approval") => Set::of(&[&["spec"], &["status", "certificate"]]),
+        ("pods", "status") => Set::of(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]),
+        (_, "status") => Set::of(&[&["spec"], &["metadata", "labels"]]),
+        (_, "" | "finalize") if kind.subresource("status").is_some() => Set::of(&[&["status"]]),
         _ => Set::default(),
     }
 }

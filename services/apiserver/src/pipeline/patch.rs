@@ -74,7 +74,11 @@ impl<'a> Patch<'a> {
 
     /// The patched object, decoded and defaulted.
     fn applied(&self, old: &Value) -> Result<Value, Status> {
-        let patched = self.patched(old)?;
+        let mut patched = self.patched(old)?;
+        if matches!(self.form, Form::Strategic) {
+            // Such a patch is made on the object's fields, of which its kind is none.
+            trireme_machinery::meta::set_gvk(&mut patched, &self.kind.gvk());
+        }
         if let (Some(kind), Some(api_version)) = (patched["kind"].as_str(), patched["apiVersion"].as_str()) {
             if kind != self.kind.kind || api_version != self.kind.api_version() {
                 let why = format!("{kind} in version \"{api_version}\" cannot be handled as a {}", self.kind.kind);

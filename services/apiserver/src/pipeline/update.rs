@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use trireme_kinds::Kind;
 use trireme_machinery::field;
+use trireme_machinery::gvk::GroupVersionKind;
 use trireme_machinery::meta;
 use trireme_machinery::ownership::managers::same_but_times;
 use trireme_machinery::path::Path;
@@ -143,7 +144,7 @@ impl Engine {
             dry_run: options.dry_run,
             admit,
         };
-        if admit == Admit::Yes {
+        if admit == Admit::Yes || context.internal {
             ownership::track(context, kind, subresource, Some(&old), &mut new, options);
         }
         admission.mutate(&mut new, Some(&old)).await?;
@@ -192,17 +193,12 @@ impl Engine {
                 // The answer is the object without its finalizers, as it was last.
                 let mut last = to_store;
                 meta::set_resource_version(&mut last, &tombstone.revision.to_string());
-                Ok(Ok(Updated { object: ObjectBody::Value(self.from_stored_value(kind, last)), created: false }))
+                Ok(Ok(Updated { object: ObjectBody::Value(mutation::from_stored(kind, &stored_kind.api_version(), last)), created: false }))
             }
             Committed::Done(stored) => Ok(Ok(Updated { object: mutation::answer(kind, stored), created: false })),
             Committed::Moved(stored) => Ok(Err(Base { stored, fresh: true })),
             Committed::CompanionTaken(_) => Ok(Err(self.newest(kind, key, context.deadline).await?)),
         }
-    }
-
-    fn from_stored_value(&self, kind: &Kind, value: Value) -> Value {
-        let converted = self.codec(kind).is_ok_and(|codec| codec.kind.api_version() != kind.api_version());
-        if converted { kind.hooks.downgrade(value) } else { value }
     }
 
     async fn is_newest(&self, context: &Context, kind: &Kind, key: &str, stored: &Stored) -> Result<bool, Status> {
@@ -238,7 +234,9 @@ fn check_version(target: &Target, new: &mut Value, stored: &Stored) -> Result<()
         if !kind.rules.unconditional_update {
             let at = Path::new("metadata").child("resourceVersion");
             let errors = vec![field::invalid(&at, &0, "must be specified for an update")];
-            return Err(Status::invalid(&kind.gvk(), &target.name, errors));
+            // Here upstream names the resource where it names the kind elsewhere.
+            let resource = GroupVersionKind::new(&*kind.group, &*kind.version, &*kind.plural);
+            return Err(Status::invalid(&resource, &target.name, errors));
         }
         meta::set_resource_version(new, &stored.revision.to_string());
         return Ok(());
@@ -312,8 +310,7 @@ fn keep_all_but(new: &mut Value, old: &Value, parts: &[&str]) {
 fn validate(context: &Context, kind: &Kind, subresource: &str, new: &Value, old: &Value) -> Result<(), Status> {
     let errors = mutation::with_kind_context(context, |hooks| match subresource {
         "status" | "approval" | "finalize" => kind.validate_update_status(new, old, hooks),
-        "ephemeralcontainers" => kind.hooks.validate(new, hooks),
-        "binding" => Vec::new(),
+        "ephemeralcontainers" | "binding" => Vec::new(),
         _ => kind.validate_update(new, old, hooks),
     });
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind.gvk(), meta::name(new), errors)) }

@@ -8,7 +8,7 @@ use trireme_kinds::Kind;
 use trireme_machinery::codec;
 
 use super::accept::{Form, Format, Shape};
-use crate::pipeline::{ListAnswer, ObjectAnswer, ObjectBody, Stored};
+use crate::pipeline::{ListAnswer, ObjectAnswer, ObjectBody, Stored, answer};
 use crate::tables::{self, IncludeObject};
 
 /// What an answer's form needs beside the objects.
@@ -114,11 +114,7 @@ pub(super) fn event_object(kind: &Arc<Kind>, stored: &Arc<Stored>, style: &Style
 }
 
 fn body_of(kind: &Kind, stored: &Arc<Stored>) -> ObjectBody {
-    if kind.api_version() == stored.type_meta.api_version {
-        ObjectBody::Stored(stored.clone())
-    } else {
-        ObjectBody::Value(kind.hooks.downgrade(stored.value()))
-    }
+    answer(kind, stored.clone())
 }
 
 /// A list's items carry no kind of their own, unless a CustomResourceDefinition made the kind.

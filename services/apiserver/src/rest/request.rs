@@ -7,7 +7,6 @@ use actix_web::web::Payload;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use percent_encoding::percent_decode_str;
-use trireme_machinery::fields;
 use trireme_machinery::status::Status;
 
 use super::server::Peer;
@@ -39,10 +38,7 @@ pub(super) fn read_head(http: &HttpRequest) -> Request {
         ..Request::default()
     };
     let watching = flag(&request, "watch").unwrap_or(false);
-    let pinned = request
-        .param("fieldSelector")
-        .and_then(|text| fields::Selector::parse(text).ok())
-        .and_then(|selector| selector.requires_exact("metadata.name").map(str::to_owned));
+    let pinned = request.pinned_name();
     request.info = RequestInfo::parse(http.method().as_str(), &path, watching, pinned.as_deref());
     if *http.method() == Method::HEAD && request.info.is_resource {
         request.info.verb = "head".to_owned();

@@ -1,6 +1,6 @@
 //! A stored value as a [`Stored`], and an object as the value that is stored.
 //!
-//! Values are JSON. To make a `Stored` only the top level and `metadata` are parsed; the rest is copied as it is, unless
+//! Values are JSON, or protobuf where a stock API server wrote them. To make a `Stored` only the top level and `metadata` are parsed; the rest is copied as it is, unless
 //! the kind has fields that selectors can ask for.
 
 use std::collections::BTreeMap;
@@ -10,6 +10,8 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use trireme_kinds::Kind;
+use trireme_machinery::codec::protobuf;
+use trireme_machinery::schema::decode::Strictness;
 use trireme_telemetry::Cause;
 
 use crate::error::Error;
@@ -35,6 +37,9 @@ impl Codec {
     /// From an opened value of the store.
     pub fn read(&self, key: &str, value: &[u8], revision: i64, cause: Option<Arc<Cause>>) -> Result<Stored, Error> {
         let bad = |why: String| Error::Value { key: key.to_owned(), why };
+        if value.starts_with(protobuf::MAGIC) {
+            return self.read_protobuf(value).map(|object| self.make(key, object, revision, cause)).map_err(bad);
+        }
         let parsed: BTreeMap<&str, &RawValue> = match serde_json::from_slice(value) {
             Ok(parsed) => parsed,
             // Keys with escapes can't be borrowed; such a value takes the long way.
@@ -52,6 +57,19 @@ impl Codec {
         };
         let rest = parsed.iter().map(|(k, v)| (*k, v.get())).filter(|(k, _)| !is_envelope(k));
         Ok(self.assemble(key, metadata, rest, fields, revision, cause))
+    }
+
+    /// A value that a stock API server wrote.
+    fn read_protobuf(&self, value: &[u8]) -> Result<Value, String> {
+        let kind = &self.kind;
+        let unknown = protobuf::open(value).map_err(|error| error.to_string())?;
+        if unknown.kind != kind.kind || unknown.api_version != kind.api_version() {
+            return Err(format!("it is a {} of {}", unknown.kind, unknown.api_version));
+        }
+        let object = protobuf::decode(&kind.schema, kind.ty, unknown.raw).map_err(|error| error.to_string())?;
+        let (mut object, _) = kind.decode(object, Strictness::Ignore).map_err(|status| status.message)?;
+        kind.default(&mut object);
+        Ok(object)
     }
 
     /// From an object of ours.

@@ -36,6 +36,7 @@ use crate::auth::{self, Authorizer};
 use crate::config::Config;
 use crate::error::Error;
 use crate::pipeline::decode;
+use crate::pipeline::track_answered;
 use crate::pipeline::{Answer, Body, Context, Documents, Handler, ObjectAnswer, ObjectBody, Objects, RawAnswer, Request};
 use crate::tokens::issue::Terms;
 use crate::tokens::{Issuer, publish};
@@ -127,8 +128,11 @@ impl Subresources {
             Ok(review) => review,
             Err(status) => return Some(Err(status)),
         };
-        let answer = self.inner.reviews.answer(context, &kind.kind, &request.info.namespace, review)?;
-        Some(answer.map(|object| created(kind, object)))
+        let reviewed = self.inner.reviews.answer(context, &kind.kind, &request.info.namespace, review)?;
+        Some(reviewed.and_then(|mut object| {
+            track_answered(context, kind, &mut object, request)?;
+            Ok(created(kind, object))
+        }))
     }
 
     async fn token(&self, context: &Context, request: &Request, kind: &Arc<Kind>) -> Result<Answer, Status> {
