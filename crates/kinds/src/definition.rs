@@ -105,6 +105,12 @@ impl Definition {
         self
     }
 
+    /// Its finalizers may be called anything.
+    pub(crate) fn free_finalizers(mut self) -> Self {
+        self.kind.rules.standard_finalizers = false;
+        self
+    }
+
     /// Which names it takes, if not DNS subdomains.
     pub(crate) fn names(mut self, rule: NameRule) -> Self {
         self.kind.rules.names = rule;

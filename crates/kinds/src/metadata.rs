@@ -34,12 +34,10 @@ pub(crate) fn set_generation(obj: &mut Value, generation: i64) {
 
 /// What is wrong with the metadata of a new object. Its name has been generated.
 pub(crate) fn validate(kind: &Kind, obj: &Value) -> ErrorList {
-    validate_with(
-        &obj["metadata"],
-        kind.namespaced,
-        |name, prefix| kind.rules.names.check(name, prefix),
-        &Path::new("metadata"),
-    )
+    let (metadata, at) = (&obj["metadata"], Path::new("metadata"));
+    let mut errors = validate_with(metadata, kind.namespaced, |name, prefix| kind.rules.names.check(name, prefix), &at);
+    errors.extend(standard_finalizers(kind, metadata, &at));
+    errors
 }
 
 /// What is wrong with metadata that takes names of some rule.

@@ -8,6 +8,7 @@ use crate::table::{AGE, NAME, TableColumn, column, words};
 /// What it is.
 pub(crate) fn definition() -> Definition {
     Definition::new("admissionregistration.k8s.io", "v1", "MutatingAdmissionPolicy", "mutatingadmissionpolicies")
+        .free_finalizers()
         .cluster()
         .category("api-extensions")
         .generation()

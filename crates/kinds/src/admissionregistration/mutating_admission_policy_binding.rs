@@ -13,6 +13,7 @@ pub(crate) fn definition() -> Definition {
         "MutatingAdmissionPolicyBinding",
         "mutatingadmissionpolicybindings",
     )
+    .free_finalizers()
     .cluster()
     .category("api-extensions")
     .generation()

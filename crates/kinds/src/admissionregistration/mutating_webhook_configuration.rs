@@ -12,6 +12,7 @@ pub(crate) fn definition() -> Definition {
         "MutatingWebhookConfiguration",
         "mutatingwebhookconfigurations",
     )
+    .free_finalizers()
     .cluster()
     .category("api-extensions")
     .generation()

@@ -14,6 +14,7 @@ pub(crate) fn definition() -> Definition {
         "ValidatingAdmissionPolicyBinding",
         "validatingadmissionpolicybindings",
     )
+    .free_finalizers()
     .cluster()
     .category("api-extensions")
     .generation()

@@ -5,6 +5,7 @@ use crate::definition::Definition;
 /// What it is.
 pub(crate) fn definition() -> Definition {
     Definition::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
+        .free_finalizers()
         .cluster()
         .short(&["crd", "crds"])
         .category("api-extensions")

@@ -5,6 +5,7 @@ use crate::definition::Definition;
 /// What it is.
 pub(crate) fn definition() -> Definition {
     Definition::new("apiregistration.k8s.io", "v1", "APIService", "apiservices")
+        .free_finalizers()
         .cluster()
         .category("api-extensions")
         .stored_at("apiregistration.k8s.io/apiservices")

@@ -11,7 +11,11 @@ use trireme_machinery::names;
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("coordination.k8s.io", "v1", "Lease", "leases").conditional_update().create_on_update().hooks(Lease)
+    Definition::new("coordination.k8s.io", "v1", "Lease", "leases")
+        .free_finalizers()
+        .conditional_update()
+        .create_on_update()
+        .hooks(Lease)
 }
 
 #[derive(Debug)]

@@ -7,11 +7,17 @@ use trireme_machinery::field::ErrorList;
 use crate::cells;
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
+use crate::rules::NameRule;
 use crate::table::{TableColumn, column, field, wide};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("", "v1", "Event", "events").short(&["ev"]).create_on_update().hooks(Event)
+    Definition::new("", "v1", "Event", "events")
+        .free_finalizers()
+        .names(NameRule::Any)
+        .short(&["ev"])
+        .create_on_update()
+        .hooks(Event)
 }
 
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
 use serde_json::Value;
 use trireme_machinery::field::{self, ErrorList};
+use trireme_machinery::meta;
 use trireme_machinery::names;
 
 /// What it is.
@@ -17,6 +18,12 @@ pub(crate) fn definition() -> Definition {
 struct LimitRange;
 
 impl Hooks for LimitRange {
+    fn prepare_create(&self, range: &mut Value, _: &Context<'_>) {
+        if meta::name(range).is_empty() {
+            range["metadata"]["name"] = range["metadata"]["uid"].clone();
+        }
+    }
+
     fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
         let mut errors = ErrorList::new();
         validate(obj, &mut errors);

@@ -30,10 +30,12 @@ impl Hooks for PersistentVolumeClaim {
     fn prepare_create(&self, claim: &mut Value, _: &Context<'_>) {
         // An empty status is defaulted when it is read again.
         claim["status"] = json!({"phase": "Pending"});
+        known_sources(claim, None);
         data_sources(claim);
     }
 
-    fn prepare_update(&self, new: &mut Value, _: &Value, _: &Context<'_>) {
+    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Context<'_>) {
+        known_sources(new, Some(old));
         data_sources(new);
     }
 
@@ -47,6 +49,27 @@ impl Hooks for PersistentVolumeClaim {
         let mut errors = self.validate(new, ctx);
         update(new, old, &mut errors);
         errors
+    }
+}
+
+/// Drops of a claim that had no source one that cannot be meant: another namespace's, or, by the older of the two
+/// fields, one that is neither a claim nor a snapshot.
+fn known_sources(claim: &mut Value, old: Option<&Value>) {
+    let had = |key: &str| old.is_some_and(|old| !old["spec"][key].is_null());
+    let Some(spec) = claim["spec"].as_object_mut() else { return };
+    let is = |source: &Value, kind: &str, group: &str| {
+        cells::str(source, "kind") == kind && cells::str(source, "apiGroup") == group
+    };
+    let source = spec.get("dataSource").cloned().unwrap_or_default();
+    let reference = spec.get("dataSourceRef").cloned().unwrap_or_default();
+    if !cells::str(&reference, "namespace").is_empty() && !had("dataSourceRef") {
+        spec.remove("dataSourceRef");
+    }
+    if had("dataSource") || had("dataSourceRef") || spec.contains_key("dataSourceRef") {
+        return;
+    }
+    if !is(&source, "PersistentVolumeClaim", "") && !is(&source, "VolumeSnapshot", "snapshot.storage.k8s.io") {
+        spec.remove("dataSource");
     }
 }
 

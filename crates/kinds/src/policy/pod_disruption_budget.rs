@@ -13,6 +13,7 @@ use crate::table::{AGE, NAME, TableColumn, column, words};
 /// What it is.
 pub(crate) fn definition() -> Definition {
     Definition::new("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+        .free_finalizers()
         .short(&["pdb"])
         .generation()
         .status()

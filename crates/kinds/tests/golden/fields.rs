@@ -43,7 +43,7 @@ fn play(group: &str) -> Option<(usize, usize)> {
             count.0 += 1;
         } else if let Some(pattern) = &show
             && format!("{id} want={want_code} got={code}").contains(pattern.as_str())
-            && shown < 60
+            && shown < 400
         {
             shown += 1;
             eprintln!("{id} want={want_code} got={code}");

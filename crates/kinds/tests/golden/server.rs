@@ -39,11 +39,7 @@ pub(crate) fn create(path: &str, body: &Value) -> Result<Answer, Status> {
                 "the namespace of the provided object does not match the namespace sent on the request",
             ));
         }
-        (false, Some(given)) if given != namespace => {
-            return Err(Status::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
+        (false, Some(_)) => _ = metadata.remove("namespace"),
         _ => {}
     }
     metadata.insert("uid".into(), "11111111-1111-1111-1111-111111111111".into());
