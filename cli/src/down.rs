@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use anyhow::Context as _;
 
 use crate::{
-    host, process,
+    cri, host, process,
     state::{Instance, State},
 };
 
@@ -30,7 +30,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let instance = state.instance()?;
     for runtime in &runtimes {
         if process::pid(&state, runtime)?.is_some() {
-            end_containers(&state, runtime)?;
+            cri::remove_pods(&state.run().join(format!("{runtime}.sock")))?;
         }
     }
     process::stop(&state, &runtimes)?;
@@ -42,22 +42,6 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         }
     }
     println!("stopped {} processes of {}", names.len(), state.root().display());
-    Ok(())
-}
-
-/// Ends every task of a node's containerd and removes its containers; images stay.
-fn end_containers(state: &State, runtime: &str) -> anyhow::Result<()> {
-    let socket = state.run().join(format!("{runtime}.sock")).display().to_string();
-    let ctr = |arguments: &[&str]| {
-        let mut all = vec!["-a", socket.as_str(), "-n", "k8s.io"];
-        all.extend(arguments);
-        host::run("ctr", &all)
-    };
-    for container in ctr(&["containers", "list", "-q"])?.lines() {
-        // A container without a task, or one that ended meanwhile, has nothing to kill.
-        let _no_task = ctr(&["tasks", "delete", "--force", container]);
-        ctr(&["containers", "delete", container])?;
-    }
     Ok(())
 }
 
