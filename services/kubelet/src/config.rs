@@ -231,12 +231,14 @@ impl Config {
         let log_max = file.container_log_max_size.map(bytes).transpose();
         let log_max = log_max.map_err(|error| Error::Config(format!("containerLogMaxSize: {error}")))?;
         let eviction = if file.eviction_hard.is_empty() {
-            BTreeMap::from([("memory.available".to_owned(), "100Mi".to_owned())])
+            let defaults = [("memory.available", "100Mi"), ("nodefs.available", "10%")];
+            defaults.into_iter().map(|(signal, amount)| (signal.to_owned(), amount.to_owned())).collect()
         } else {
             file.eviction_hard
         };
         let evicted = eviction.into_iter().filter_map(|(signal, amount)| match signal.as_str() {
             "memory.available" => Some(("memory".to_owned(), amount)),
+            "nodefs.available" => Some(("ephemeral-storage".to_owned(), amount)),
             _ => None,
         });
         Ok(Self {

@@ -18,6 +18,8 @@ pub enum Error {
         endpoint: String,
         /// What was seen.
         reason: String,
+        /// Somebody is there, so there is no point in waiting.
+        answers: bool,
     },
     /// A call that the runtime refused.
     #[error("{}", .status.message())]
@@ -67,6 +69,20 @@ impl Error {
     /// An error of the file system.
     pub fn io(action: &'static str, path: impl AsRef<Path>, source: std::io::Error) -> Self {
         Self::Io { action, path: path.as_ref().to_owned(), source }
+    }
+
+    /// As gRPC's own errors are written, for the events that show them so.
+    pub fn with_code(&self) -> String {
+        match self {
+            Self::Cri { status, .. } => {
+                let code = match status.code() {
+                    tonic::Code::Cancelled => "Canceled".to_owned(),
+                    code => format!("{code:?}"),
+                };
+                format!("rpc error: code = {code} desc = {}", status.message())
+            }
+            other => other.to_string(),
+        }
     }
 
     /// Does the runtime or the API server say that there is no such thing?

@@ -49,6 +49,7 @@ use pod::dns::Resolver;
 use pod::images::Puller;
 use pod::report::Reporter;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use trireme_client::{Client, Informer, Tasks};
 use trireme_proto::runtime::v1::CgroupDriver;
@@ -57,9 +58,12 @@ use trireme_service::health::Scope;
 use trireme_service::tasks::OnPanic;
 use volumes::VolumeRoot;
 
+/// A runtime that starts together with the kubelet has this long to get there.
+const RUNTIME: Duration = Duration::from_secs(30);
+
 /// Runs the kubelet until the process is to end. Pods go on running.
 pub async fn run(context: Context, config: Config) -> Result<()> {
-    let cri = Cri::connect(&config.runtime_endpoint).await?;
+    let cri = Cri::wait_for(&config.runtime_endpoint, RUNTIME).await?;
     tracing::info!(runtime = cri.identity().name, version = cri.identity().version, "the runtime speaks CRI v1");
     std::fs::create_dir_all(&config.root_dir).map_err(|error| Error::io("create", &config.root_dir, error))?;
     std::fs::create_dir_all(&config.pod_log_dir).map_err(|error| Error::io("create", &config.pod_log_dir, error))?;

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::pod::view;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ pub fn reconcile(host: &Host, wanted: &[Arc<Pod>], mirrors: &Mirrors, sources_re
         match mirrors.get(&key(pod)) {
             Some(mirror) if is_of(mirror, pod) => {}
             Some(mirror) => delete(pods.clone(), mirror.clone()),
-            None => create(pods.clone(), pod.clone()),
+            None => create(host, pods.clone(), pod.clone()),
         }
     }
     for (name, mirror) in mirrors {
@@ -34,7 +35,8 @@ fn is_of(mirror: &Pod, pod: &Pod) -> bool {
         && view::annotation(mirror, view::CONFIG_MIRROR) == view::annotation(pod, view::CONFIG_HASH)
 }
 
-fn create(pods: Arc<dyn Pods>, pod: Arc<Pod>) {
+fn create(host: &Host, pods: Arc<dyn Pods>, pod: Arc<Pod>) {
+    let (nodes, node) = (host.api.nodes.clone(), host.config.node_name.clone());
     let mut mirror = (*pod).clone();
     mirror.metadata.uid = None;
     let annotations = mirror.metadata.annotations.get_or_insert_default();
@@ -42,11 +44,31 @@ fn create(pods: Arc<dyn Pods>, pod: Arc<Pod>) {
         annotations.insert(view::CONFIG_MIRROR.into(), hash);
     }
     tokio::spawn(async move {
+        let Some(nodes) = nodes else { return };
+        // Whoever deletes the node deletes what it shows; a node may create no other Pods.
+        match nodes.get(&node).await {
+            Ok(owner) => mirror.metadata.owner_references = Some(vec![owned_by(&node, owner.metadata.uid)]),
+            Err(error) => {
+                tracing::debug!(%error, "the node is not registered yet");
+                return;
+            }
+        }
         match pods.create(&mirror).await {
             Ok(_) | Err(Error::Exists(_)) => {}
             Err(error) => tracing::warn!(%error, pod = view::name(&mirror), "a static Pod is not shown in the API"),
         }
     });
+}
+
+fn owned_by(node: &str, uid: Option<String>) -> OwnerReference {
+    OwnerReference {
+        api_version: "v1".into(),
+        kind: "Node".into(),
+        name: node.to_owned(),
+        uid: uid.unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: None,
+    }
 }
 
 fn delete(pods: Arc<dyn Pods>, mirror: Arc<Pod>) {

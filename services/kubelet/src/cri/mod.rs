@@ -40,16 +40,35 @@ pub struct Identity {
 }
 
 impl Cri {
+    /// Connects as [`Cri::connect`] does, and waits so long for a runtime that is only just starting. One that answers
+    /// without CRI v1 is refused at once.
+    pub async fn wait_for(endpoint: &str, patience: Duration) -> Result<Self> {
+        let deadline = tokio::time::Instant::now() + patience;
+        loop {
+            match Self::connect(endpoint).await {
+                Err(Error::Runtime { answers: false, reason, .. }) if tokio::time::Instant::now() < deadline => {
+                    tracing::debug!(endpoint, reason, "the runtime is not there yet");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
     /// Connects and makes sure that CRI v1 is spoken there.
     pub async fn connect(endpoint: &str) -> Result<Self> {
         let services = Services::new(endpoint)?;
-        let refuse = |reason: String| Error::Runtime { endpoint: endpoint.to_owned(), reason };
+        let refuse = |reason: String| Error::Runtime { endpoint: endpoint.to_owned(), reason, answers: false };
         let version = pb::VersionRequest { version: "0.1.0".into() };
         let answer = tokio::time::timeout(Duration::from_secs(10), services.runtime().version(version))
             .await
             .map_err(|_| refuse("it does not answer".into()))?
             .map_err(|status| match status.code() {
-                tonic::Code::Unimplemented => refuse("it does not serve runtime.v1.RuntimeService".into()),
+                tonic::Code::Unimplemented => Error::Runtime {
+                    endpoint: endpoint.to_owned(),
+                    reason: "it does not serve runtime.v1.RuntimeService".into(),
+                    answers: true,
+                },
                 _ => refuse(transport::root_cause(&status)),
             })?
             .into_inner();

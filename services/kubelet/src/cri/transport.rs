@@ -47,7 +47,7 @@ fn socket_path(endpoint: &str) -> Result<PathBuf> {
         return Ok(PathBuf::from(path));
     }
     let reason = "an endpoint is unix:// and the absolute path of a socket".to_owned();
-    Err(Error::Runtime { endpoint: endpoint.to_owned(), reason })
+    Err(Error::Runtime { endpoint: endpoint.to_owned(), reason, answers: true })
 }
 
 /// tonic wraps what the socket said several times; the innermost says what is wrong.

@@ -139,7 +139,7 @@ impl Puller {
                 Ok(pulled)
             }
             Err(error) => {
-                event(true, "Failed", format!("Failed to pull image \"{asked}\": {error}"));
+                event(true, "Failed", format!("Failed to pull image \"{asked}\": {}", error.with_code()));
                 pulls.backoffs.next(asked, Timestamp::now());
                 let (reason, message) = judge(asked, &error);
                 pulls.last_errors.insert(asked.to_owned(), format!("{reason}: {message}"));
@@ -190,7 +190,7 @@ fn judge(image: &str, error: &Error) -> (&'static str, String) {
             return (prefix, format!("image pull failed for {image} because {words}{rest}"));
         }
     }
-    ("ErrImagePull", text)
+    ("ErrImagePull", error.with_code())
 }
 
 /// A name without tag or digest means `latest`.
