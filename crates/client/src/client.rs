@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::key::ObjectKey;
 use crate::limit::Limiter;
 use crate::object::{ApiResource, DynObject, Known, MetaObject, Object};
+use crate::token::Bearer;
 use crate::transport::grpc::Grpc;
 use crate::transport::rest::Rest;
 use crate::transport::{Answer, Listed, Request, Transport, WatchStream};
@@ -27,10 +28,36 @@ pub struct Client {
 
 #[derive(Debug)]
 struct Inner {
-    transport: Arc<dyn Transport>,
-    rest: Arc<Rest>,
-    limiter: Option<Limiter>,
+    rest: Rest,
+    /// The door, if it is taken; everything but raw paths goes through it then.
+    grpc: Option<Grpc>,
+    bearer: Option<Arc<Bearer>>,
+    limiter: Option<Arc<Limiter>>,
     config: Config,
+}
+
+/// Makes clients that act as service accounts, over one connection.
+#[derive(Debug, Clone)]
+pub struct ServiceAccounts {
+    asker: Client,
+    anonymous: Client,
+}
+
+impl ServiceAccounts {
+    /// A client that acts as this service account, which is made when it is first needed.
+    #[must_use]
+    pub fn client(&self, namespace: &str, name: &str) -> Client {
+        let bearer = Arc::new(Bearer::requested(self.asker.clone(), namespace, name));
+        let like = &self.anonymous.inner;
+        let inner = Inner {
+            rest: like.rest.with_bearer(bearer.clone()),
+            grpc: like.grpc.as_ref().map(|grpc| grpc.with_bearer(bearer.clone())),
+            bearer: Some(bearer),
+            limiter: like.limiter.clone(),
+            config: like.config.clone(),
+        };
+        Client { inner: Arc::new(inner) }
+    }
 }
 
 impl Client {
@@ -39,13 +66,29 @@ impl Client {
     /// # Errors
     /// Certificates or addresses are not usable.
     pub fn new(config: Config) -> Result<Self, Error> {
-        let rest = Arc::new(Rest::new(&config)?);
-        let transport: Arc<dyn Transport> = match &config.resources_endpoint {
-            Some(endpoint) => Arc::new(Grpc::new(&config, endpoint)?),
-            None => rest.clone(),
-        };
-        let limiter = config.qps.map(|qps| Limiter::new(qps, config.burst));
-        Ok(Self { inner: Arc::new(Inner { transport, rest, limiter, config }) })
+        let bearer = config.token.clone().map(Bearer::new).map(Arc::new);
+        let rest = Rest::new(&config, bearer.clone())?;
+        let endpoint = config.resources_endpoint.as_deref();
+        let grpc = endpoint.map(|endpoint| Grpc::new(&config, endpoint, bearer.clone())).transpose()?;
+        let limiter = config.qps.map(|qps| Arc::new(Limiter::new(qps, config.burst)));
+        Ok(Self { inner: Arc::new(Inner { rest, grpc, bearer, limiter, config }) })
+    }
+
+    /// Clients that act as service accounts, with tokens that this client asks for.
+    ///
+    /// # Errors
+    /// The configuration is not usable.
+    pub fn service_accounts(&self) -> Result<ServiceAccounts, Error> {
+        // A certificate would count more than a token.
+        let config = Config { identity: None, token: None, ..self.inner.config.clone() };
+        Ok(ServiceAccounts { asker: self.clone(), anonymous: Client::new(config)? })
+    }
+
+    fn transport(&self) -> &dyn Transport {
+        match &self.inner.grpc {
+            Some(grpc) => grpc,
+            None => &self.inner.rest,
+        }
     }
 
     /// How it was made: to make one with another identity.
@@ -57,7 +100,7 @@ impl Client {
     /// The API server is ours and takes fences: writes are refused once a claim moved.
     #[must_use]
     pub fn fences(&self) -> bool {
-        self.inner.transport.fences()
+        self.transport().fences()
     }
 
     /// Objects of a kind, in all namespaces or of the cluster.
@@ -125,7 +168,7 @@ impl Client {
         request.fence = request.fence.or_else(context::current_fence);
         self.throttle().await;
         let (span, trace) = open_span(&request);
-        let result = self.inner.transport.call(&request, trace).instrument(span.clone()).await;
+        let result = self.transport().call(&request, trace).instrument(span.clone()).await;
         match &result {
             Ok(answer) => {
                 for warning in &answer.warnings {
@@ -135,7 +178,12 @@ impl Client {
                     note_write(&request, answer);
                 }
             }
-            Err(error) => note_error(&span, error),
+            Err(error) => {
+                note_error(&span, error);
+                if let Some(bearer) = self.inner.bearer.as_ref().filter(|_| error.code() == Some(401)) {
+                    bearer.refused().await;
+                }
+            }
         }
         result
     }
@@ -143,7 +191,7 @@ impl Client {
     pub(crate) async fn list(&self, request: &Request) -> Result<Listed, Error> {
         self.throttle().await;
         let (span, trace) = open_span(request);
-        let result = self.inner.transport.list(request, trace).instrument(span.clone()).await;
+        let result = self.transport().list(request, trace).instrument(span.clone()).await;
         if let Err(error) = &result {
             note_error(&span, error);
         }
@@ -152,7 +200,7 @@ impl Client {
 
     pub(crate) async fn watch(&self, request: &Request) -> Result<WatchStream, Error> {
         self.throttle().await;
-        self.inner.transport.watch(request).await
+        self.transport().watch(request).await
     }
 
     async fn throttle(&self) {

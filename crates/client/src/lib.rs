@@ -41,7 +41,7 @@ pub mod wake;
 
 pub use api::{Api, DynApi, List};
 pub use claims::Claim;
-pub use client::Client;
+pub use client::{Client, ServiceAccounts};
 pub use clock::Clock;
 pub use config::{ClientArgs, Config, Token};
 pub use context::Fence;

@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, Repl
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Namespace, Node, Pod, Service, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use trireme_client::{Claim, Client, Clock, Controller, EventRecorder, Informer, Tasks};
+use trireme_client::{Claim, Client, Clock, Controller, EventRecorder, Informer, ServiceAccounts, Tasks};
 
 use crate::Config;
 use crate::common::owner;
@@ -28,7 +28,11 @@ pub(crate) fn orphans_of(namespace: &str) -> String {
 /// See the module. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Cluster {
+    /// With this controllers write: as their service account.
     pub(crate) client: Client,
+    /// With this informers read, for all controllers.
+    reader: Client,
+    accounts: Option<ServiceAccounts>,
     pub(crate) clock: Clock,
     pub(crate) tasks: Tasks,
     pub(crate) config: Arc<Config>,
@@ -55,8 +59,29 @@ struct Informers {
 }
 
 impl Cluster {
-    pub(crate) fn new(client: Client, clock: Clock, tasks: Tasks, config: Arc<Config>, claim: Option<Claim>) -> Self {
-        Self { client, clock, tasks, config, claim, informers: Arc::default() }
+    pub(crate) fn new(
+        client: Client,
+        accounts: Option<ServiceAccounts>,
+        tasks: Tasks,
+        config: Arc<Config>,
+        claim: Option<Claim>,
+    ) -> Self {
+        let reader = client.clone();
+        Self { client, reader, accounts, clock: Clock::system(), tasks, config, claim, informers: Arc::default() }
+    }
+
+    /// The same for a controller that writes as this service account of kube-system.
+    pub(crate) fn acting_as(&self, account: &str) -> Self {
+        let client = match &self.accounts {
+            Some(accounts) => accounts.client("kube-system", account),
+            None => self.reader.clone(),
+        };
+        Self { client, ..self.clone() }
+    }
+
+    /// The client of informers.
+    pub(crate) fn reader(&self) -> &Client {
+        &self.reader
     }
 
     /// A controller under the worker's claim.
@@ -74,22 +99,22 @@ impl Cluster {
     }
 
     pub(crate) fn deployments(&self) -> Informer<Deployment> {
-        let start = || Informer::builder(&self.client).start(&self.tasks);
+        let start = || Informer::builder(&self.reader).start(&self.tasks);
         self.informers.deployments.get_or_init(start).clone()
     }
 
     pub(crate) fn replica_sets(&self) -> Informer<ReplicaSet> {
         let owner = |set: &ReplicaSet| owner::controller_of(&set.metadata).map(|r| r.uid.clone()).into_iter().collect();
-        let start = || Informer::builder(&self.client).index(REPLICA_SET_OWNER, owner).start(&self.tasks);
+        let start = || Informer::builder(&self.reader).index(REPLICA_SET_OWNER, owner).start(&self.tasks);
         self.informers.replica_sets.get_or_init(start).clone()
     }
 
     pub(crate) fn daemon_sets(&self) -> Informer<DaemonSet> {
-        self.informers.daemon_sets.get_or_init(|| Informer::builder(&self.client).start(&self.tasks)).clone()
+        self.informers.daemon_sets.get_or_init(|| Informer::builder(&self.reader).start(&self.tasks)).clone()
     }
 
     pub(crate) fn revisions(&self) -> Informer<ControllerRevision> {
-        self.informers.revisions.get_or_init(|| Informer::builder(&self.client).start(&self.tasks)).clone()
+        self.informers.revisions.get_or_init(|| Informer::builder(&self.reader).start(&self.tasks)).clone()
     }
 
     pub(crate) fn pods(&self) -> Informer<Pod> {
@@ -99,17 +124,17 @@ impl Cluster {
         };
         let node = |pod: &Pod| pod.spec.as_ref().and_then(|s| s.node_name.clone()).into_iter().collect();
         let start = || {
-            Informer::builder(&self.client).index(POD_CONTROLLER, controller).index(POD_NODE, node).start(&self.tasks)
+            Informer::builder(&self.reader).index(POD_CONTROLLER, controller).index(POD_NODE, node).start(&self.tasks)
         };
         self.informers.pods.get_or_init(start).clone()
     }
 
     pub(crate) fn nodes(&self) -> Informer<Node> {
-        self.informers.nodes.get_or_init(|| Informer::builder(&self.client).start(&self.tasks)).clone()
+        self.informers.nodes.get_or_init(|| Informer::builder(&self.reader).start(&self.tasks)).clone()
     }
 
     pub(crate) fn services(&self) -> Informer<Service> {
-        self.informers.services.get_or_init(|| Informer::builder(&self.client).start(&self.tasks)).clone()
+        self.informers.services.get_or_init(|| Informer::builder(&self.reader).start(&self.tasks)).clone()
     }
 
     pub(crate) fn slices(&self) -> Informer<EndpointSlice> {
@@ -118,26 +143,26 @@ impl Cluster {
             let name = meta.labels.as_ref().and_then(|l| l.get("kubernetes.io/service-name"));
             name.map(|n| format!("{}/{n}", meta.namespace.as_deref().unwrap_or_default())).into_iter().collect()
         };
-        let start = || Informer::builder(&self.client).index(SLICE_SERVICE, service).start(&self.tasks);
+        let start = || Informer::builder(&self.reader).index(SLICE_SERVICE, service).start(&self.tasks);
         self.informers.slices.get_or_init(start).clone()
     }
 
     pub(crate) fn endpoints(&self) -> Informer<Endpoints> {
-        self.informers.endpoints.get_or_init(|| Informer::builder(&self.client).start(&self.tasks)).clone()
+        self.informers.endpoints.get_or_init(|| Informer::builder(&self.reader).start(&self.tasks)).clone()
     }
 
     pub(crate) fn namespaces(&self) -> Informer<Namespace> {
-        self.informers.namespaces.get_or_init(|| Informer::builder(&self.client).start(&self.tasks)).clone()
+        self.informers.namespaces.get_or_init(|| Informer::builder(&self.reader).start(&self.tasks)).clone()
     }
 
     pub(crate) fn accounts(&self) -> Informer<ServiceAccount> {
-        self.informers.accounts.get_or_init(|| Informer::builder(&self.client).start(&self.tasks)).clone()
+        self.informers.accounts.get_or_init(|| Informer::builder(&self.reader).start(&self.tasks)).clone()
     }
 
     /// The ConfigMaps that hold the certificate authority, one a namespace.
     pub(crate) fn root_cas(&self) -> Informer<ConfigMap> {
         let start = || {
-            Informer::builder(&self.client)
+            Informer::builder(&self.reader)
                 .fields(format!("metadata.name={}", crate::root_ca::CONFIG_MAP))
                 .start(&self.tasks)
         };
@@ -145,7 +170,7 @@ impl Cluster {
     }
 
     pub(crate) fn node_leases(&self) -> Informer<Lease> {
-        let start = || Informer::builder(&self.client).namespace("kube-node-lease").start(&self.tasks);
+        let start = || Informer::builder(&self.reader).namespace("kube-node-lease").start(&self.tasks);
         self.informers.node_leases.get_or_init(start).clone()
     }
 }

@@ -82,6 +82,10 @@ pub struct Config {
     /// Endpoints in a slice at most.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub max_endpoints_per_slice: usize,
+    /// Each controller writes as its own service account of kube-system, for which upstream's roles are made.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value_t = true, action = ArgAction::Set)]
+    pub use_service_account_credentials: bool,
     /// Work only while holding a claim; without it, this must be the only worker.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value_t = true, action = ArgAction::Set)]

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use tokio::task::JoinSet;
 use trireme_client::claims::Settings;
-use trireme_client::{Claim, Client, Clock, Config as ClientConfig, Controller, Reconciler, Tasks};
+use trireme_client::{Claim, Client, Config as ClientConfig, Controller, Reconciler, Tasks};
 use trireme_service::Context;
 use trireme_service::health::Scope;
 
@@ -60,7 +60,8 @@ pub async fn run(config: Config, context: Context) -> anyhow::Result<()> {
         Claim::start(&client, settings, &tasks)
     });
     let workers = config.concurrent_syncs;
-    let cluster = Cluster::new(client.clone(), Clock::system(), tasks.clone(), Arc::new(config), claim);
+    let accounts = config.use_service_account_credentials.then(|| client.service_accounts()).transpose()?;
+    let cluster = Cluster::new(client.clone(), accounts, tasks.clone(), Arc::new(config), claim);
     let mut running = JoinSet::new();
     for future in start(&cluster, workers)? {
         running.spawn(future);
@@ -87,34 +88,35 @@ type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 fn start(cluster: &Cluster, workers: usize) -> anyhow::Result<Vec<Running>> {
     let config = cluster.config.clone();
     let mut running: Vec<Running> = Vec::new();
-    let mut add = |name: &str, workers: usize, make: Make<'_>| {
+    let mut add = |name: &str, account: &str, workers: usize, make: Make<'_>| {
         if config.enabled(name) {
-            let (controller, reconciler) = make(cluster);
+            let (controller, reconciler) = make(&cluster.acting_as(account));
             running.push(Box::pin(controller.run(workers, reconciler)));
         }
     };
-    add("deployment", workers, &deployment::controller);
-    add("replicaset", workers, &replicaset::controller);
-    add("daemonset", workers, &daemonset::controller);
-    add("endpointslice", workers, &endpointslice::controller);
-    add("endpoints", workers, &endpoints::controller);
-    add("namespace", workers, &namespace::controller);
-    add("serviceaccount", 1, &service_account::controller);
-    add("nodelifecycle", workers, &nodes::lifecycle::controller);
-    add("taint-eviction", workers, &nodes::tolerations::controller);
-    add("podgc", 1, &nodes::pod_gc::controller);
-    add("ttl", 1, &nodes::ttl::controller);
+    add("deployment", "deployment-controller", workers, &deployment::controller);
+    add("replicaset", "replicaset-controller", workers, &replicaset::controller);
+    add("daemonset", "daemon-set-controller", workers, &daemonset::controller);
+    add("endpointslice", "endpointslice-controller", workers, &endpointslice::controller);
+    add("endpoints", "endpoint-controller", workers, &endpoints::controller);
+    add("namespace", "namespace-controller", workers, &namespace::controller);
+    add("serviceaccount", "service-account-controller", 1, &service_account::controller);
+    add("nodelifecycle", "node-controller", workers, &nodes::lifecycle::controller);
+    add("taint-eviction", "node-controller", workers, &nodes::tolerations::controller);
+    add("podgc", "pod-garbage-collector", 1, &nodes::pod_gc::controller);
+    add("ttl", "ttl-controller", 1, &nodes::ttl::controller);
     if config.allocate_node_cidrs {
         let cidr = config.cluster_cidr.as_deref().context("--allocate-node-cidrs needs --cluster-cidr")?;
         let ranges = nodes::ipam::Ranges::parse(cidr, config.node_cidr_mask_size).map_err(anyhow::Error::msg)?;
-        add("nodeipam", 1, &move |cluster| nodes::ipam::controller(cluster, ranges));
+        add("nodeipam", "node-controller", 1, &move |cluster| nodes::ipam::controller(cluster, ranges));
     }
     if let Some(path) = &config.root_ca_file {
         let authority = std::fs::read_to_string(path).with_context(|| format!("--root-ca-file {}", path.display()))?;
-        add("root-ca-certificate-publisher", 1, &move |cluster| root_ca::controller(cluster, authority.clone()));
+        let make = move |cluster: &Cluster| root_ca::controller(cluster, authority.clone());
+        add("root-ca-certificate-publisher", "root-ca-cert-publisher", 1, &make);
     }
     if config.enabled("garbage-collector") {
-        running.push(Box::pin(garbage::run(cluster.clone(), workers)));
+        running.push(Box::pin(garbage::run(cluster.acting_as("generic-garbage-collector"), workers)));
     }
     Ok(running)
 }

@@ -1,5 +1,6 @@
 //! The gRPC door of our API server: fences, causes and progress travel with requests and events.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -36,7 +37,7 @@ pub(crate) struct Grpc {
 pub(super) struct Door {
     channel: Channel,
     endpoint: String,
-    bearer: Option<std::sync::Arc<Bearer>>,
+    bearer: Option<Arc<Bearer>>,
 }
 
 impl std::fmt::Debug for Grpc {
@@ -47,7 +48,7 @@ impl std::fmt::Debug for Grpc {
 
 impl Grpc {
     /// Connects when the first call is made, and again whenever the connection broke.
-    pub(crate) fn new(config: &Config, endpoint: &str) -> Result<Self, Error> {
+    pub(crate) fn new(config: &Config, endpoint: &str, bearer: Option<Arc<Bearer>>) -> Result<Self, Error> {
         let addresses: Vec<&str> = endpoint.split(',').map(str::trim).filter(|e| !e.is_empty()).collect();
         let mut endpoints = Vec::new();
         for address in &addresses {
@@ -58,9 +59,16 @@ impl Grpc {
             1 => endpoints[0].connect_lazy(),
             _ => Channel::balance_list(endpoints.into_iter()),
         };
-        let bearer = config.token.clone().map(Bearer::new).map(std::sync::Arc::new);
-        let door = Door { channel, endpoint: endpoint.to_owned(), bearer };
-        Ok(Self { watches: Watches::start(door.clone()), door })
+        Ok(Self::over(Door { channel, endpoint: endpoint.to_owned(), bearer }))
+    }
+
+    /// The same door and connection with another token.
+    pub(crate) fn with_bearer(&self, bearer: Arc<Bearer>) -> Self {
+        Self::over(Door { bearer: Some(bearer), ..self.door.clone() })
+    }
+
+    fn over(door: Door) -> Self {
+        Self { watches: Watches::start(door.clone()), door }
     }
 }
 
@@ -100,7 +108,7 @@ impl Door {
             .max_encoding_message_size(MAX_MESSAGE)
     }
 
-    fn request<T>(
+    async fn request<T>(
         &self,
         message: T,
         trace: Option<TraceParent>,
@@ -109,7 +117,7 @@ impl Door {
         let mut request = tonic::Request::new(message);
         let ascii = |text: String| MetadataValue::<Ascii>::try_from(text).map_err(|e| Error::encode("metadata", e));
         if let Some(bearer) = &self.bearer {
-            request.metadata_mut().insert("authorization", ascii(bearer.header()?)?);
+            request.metadata_mut().insert("authorization", ascii(bearer.header().await?)?);
         }
         if let Some(trace) = trace {
             request.metadata_mut().insert("traceparent", ascii(trace.to_string())?);
@@ -129,7 +137,7 @@ impl Door {
         &self,
         requests: mpsc::UnboundedReceiver<proto::WatchRequest>,
     ) -> Result<Streaming<proto::WatchEvent>, Error> {
-        let request = self.request(UnboundedReceiverStream::new(requests), None, None)?;
+        let request = self.request(UnboundedReceiverStream::new(requests), None, None).await?;
         self.client().watch(request).await.map(tonic::Response::into_inner).map_err(|s| self.failed(&s))
     }
 }
@@ -213,7 +221,7 @@ fn limit_of(request: &Request) -> Duration {
 impl Transport for Grpc {
     fn call<'a>(&'a self, request: &'a Request, trace: Option<TraceParent>) -> Reply<'a, Answer> {
         Box::pin(async move {
-            let message = self.door.request(to_proto(request)?, trace, Some(limit_of(request)))?;
+            let message = self.door.request(to_proto(request)?, trace, Some(limit_of(request))).await?;
             let answer = self.door.client().r#do(message).await.map_err(|s| self.door.failed(&s))?.into_inner();
             Ok(Answer {
                 body: answer.body,
@@ -226,7 +234,7 @@ impl Transport for Grpc {
 
     fn list<'a>(&'a self, request: &'a Request, trace: Option<TraceParent>) -> Reply<'a, Listed> {
         Box::pin(async move {
-            let message = self.door.request(to_proto(request)?, trace, Some(limit_of(request)))?;
+            let message = self.door.request(to_proto(request)?, trace, Some(limit_of(request))).await?;
             let mut chunks = self.door.client().list(message).await.map_err(|s| self.door.failed(&s))?.into_inner();
             let mut listed = Listed::default();
             while let Some(chunk) = chunks.message().await.map_err(|s| self.door.failed(&s))? {

@@ -1,5 +1,6 @@
 //! Kubernetes' REST API over hyper and rustls.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -42,7 +43,7 @@ const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;
 pub(crate) struct Rest {
     http: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     server: Url,
-    bearer: Option<Bearer>,
+    bearer: Option<Arc<Bearer>>,
     user_agent: HeaderValue,
 }
 
@@ -53,7 +54,7 @@ impl std::fmt::Debug for Rest {
 }
 
 impl Rest {
-    pub(crate) fn new(config: &Config) -> Result<Self, Error> {
+    pub(crate) fn new(config: &Config, bearer: Option<Arc<Bearer>>) -> Result<Self, Error> {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);
@@ -78,10 +79,20 @@ impl Rest {
         Ok(Self {
             http,
             server: config.server.clone(),
-            bearer: config.token.clone().map(Bearer::new),
+            bearer,
             user_agent: HeaderValue::from_str(&config.user_agent)
                 .map_err(|e| Error::Config(format!("user agent: {e}")))?,
         })
+    }
+
+    /// The same API and connections with another token.
+    pub(crate) fn with_bearer(&self, bearer: Arc<Bearer>) -> Self {
+        Self {
+            http: self.http.clone(),
+            server: self.server.clone(),
+            bearer: Some(bearer),
+            user_agent: self.user_agent.clone(),
+        }
     }
 
     fn unreachable(&self, reason: impl std::fmt::Display) -> Error {
@@ -103,7 +114,7 @@ impl Rest {
             .header(header::ACCEPT, accept)
             .header(header::USER_AGENT, self.user_agent.clone());
         if let Some(bearer) = &self.bearer {
-            request = request.header(header::AUTHORIZATION, bearer.header()?);
+            request = request.header(header::AUTHORIZATION, bearer.header().await?);
         }
         if let Some(trace) = trace {
             request = request.header("traceparent", trace.to_string());

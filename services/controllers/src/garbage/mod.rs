@@ -40,7 +40,7 @@ pub(crate) async fn run(cluster: Cluster, workers: usize) {
         };
         backoff.reset();
         let resources = followed(&served);
-        let next = Graph::new(&cluster.client, &cluster.tasks, &served, graph.as_ref());
+        let next = Graph::new(cluster.reader(), &cluster.tasks, &served, graph.as_ref());
         let (controller, collector) = controller(&cluster, &next);
         graph = Some(next);
         tokio::select! {
