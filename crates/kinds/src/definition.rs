@@ -5,6 +5,7 @@ use std::sync::Arc;
 use trireme_machinery::gvk::{GroupVersionKind, api_version};
 use trireme_machinery::schema::Schema;
 
+use crate::disabled::Disabled;
 use crate::hooks::{Hooks, NoHooks};
 use crate::rules::{NameRule, Propagation, Rules};
 use crate::table::{TableColumn, TableOnly};
@@ -178,6 +179,7 @@ impl Definition {
     pub(crate) fn bind(mut self, schema: &Arc<Schema>) -> Option<Kind> {
         self.kind.ty = schema.find(&self.type_name)?;
         self.kind.schema = schema.clone();
+        self.kind.rules.disabled = Disabled::find(schema, self.kind.ty);
         Some(self.kind)
     }
 }

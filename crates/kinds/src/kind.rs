@@ -115,6 +115,7 @@ impl Kind {
 
     /// Makes a new object what it may be at creation: an empty status, generation 1.
     pub fn prepare_create(&self, obj: &mut Value, ctx: &Context<'_>) {
+        self.rules.disabled.drop_from(obj);
         if self.rules.empties_status {
             self.put_status(obj, None);
         }
@@ -126,6 +127,7 @@ impl Kind {
 
     /// Makes an updated object what it may be: the old status, and a new generation if it counts as one.
     pub fn prepare_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
+        self.rules.disabled.drop_from(new);
         if self.rules.keeps_status {
             self.put_status(new, old.get("status"));
         }
@@ -138,6 +140,7 @@ impl Kind {
 
     /// Makes an object whose status is updated what it may be: all but status and metadata are the old object's.
     pub fn prepare_update_status(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
+        self.rules.disabled.drop_from(new);
         if let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) {
             new.retain(|key, _| matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
             for (key, value) in old {
@@ -179,6 +182,7 @@ impl Kind {
 
     /// Changes an object that is updated through a subresource other than `status`, before it is validated.
     pub fn prepare_subresource(&self, subresource: &str, new: &mut Value, old: &Value) {
+        self.rules.disabled.drop_from(new);
         metadata::set_generation(new, metadata::generation(old));
         self.hooks.prepare_subresource(subresource, new, old);
         if self.rules.generation && self.hooks.bumps_generation(new, old) {

@@ -38,6 +38,7 @@ mod batch;
 mod certificates;
 mod coordination;
 mod core;
+mod disabled;
 mod discovery;
 mod events;
 mod flowcontrol;

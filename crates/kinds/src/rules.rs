@@ -3,6 +3,7 @@
 use trireme_machinery::names;
 use trireme_machinery::path::Path;
 
+use crate::disabled::Disabled;
 use crate::ip;
 
 /// What happens to dependents when a client names no propagation policy.
@@ -48,6 +49,8 @@ pub struct Rules {
     pub names: NameRule,
     /// Finalizers without a domain are Kubernetes' own only.
     pub standard_finalizers: bool,
+    /// Fields that are dropped when an object is written.
+    pub disabled: Disabled,
 }
 
 impl Default for Rules {
@@ -61,6 +64,7 @@ impl Default for Rules {
             propagation: Propagation::Background,
             names: NameRule::Subdomain,
             standard_finalizers: false,
+            disabled: Disabled::default(),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{update, validate};
 use crate::check::Node;
 use crate::workload;
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::labels::Selector;
 use trireme_machinery::meta;
@@ -41,6 +41,11 @@ impl Hooks for Job {
     fn prepare_create(&self, job: &mut Value, _: &Context<'_>) {
         if cells::at(job, "spec.manualSelector") != &Value::Bool(true) {
             generate_selector(job);
+        }
+        // A Job without labels is labelled like its Pods when it is read again.
+        let labels = cells::at(job, "spec.template.metadata.labels").clone();
+        if cells::at(job, "metadata.labels").as_object().is_none_or(Map::is_empty) && !labels.is_null() {
+            job["metadata"]["labels"] = labels;
         }
     }
 
@@ -138,7 +143,7 @@ fn generated_selector(job: &Value, errors: &mut ErrorList) {
     for (key, value) in expected {
         let found = metadata.get("labels").str(key);
         let at = metadata.path.child("labels").key(key);
-        if metadata.get("labels").is_empty(key) {
+        if !metadata.get("labels").has(key) {
             errors.push(field::required(&at, format!("must be '{value}'")));
         } else if found != value {
             errors.push(field::invalid(&at, metadata.get("labels").value, format!("must be '{value}'")));

@@ -6,8 +6,9 @@ use crate::ip;
 use std::collections::BTreeSet;
 use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::names;
+use trireme_machinery::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use trireme_machinery::meta;
 
 use crate::cells;
@@ -31,6 +32,21 @@ pub(crate) fn definition() -> Definition {
 struct NodeRules;
 
 impl Hooks for NodeRules {
+    fn default(&self, node: &mut Value) {
+        // The one range and the list of them say the same; if not, the one is right.
+        let Some(spec) = node["spec"].as_object_mut() else { return };
+        let first = |spec: &Map<String, Value>| spec.get("podCIDRs").and_then(|l| l.get(0)).cloned();
+        match spec.get("podCIDR").filter(|one| *one != "").cloned() {
+            Some(one) if first(spec).as_ref() != Some(&one) => _ = spec.insert("podCIDRs".to_owned(), json!([one])),
+            Some(_) => {}
+            None => {
+                if let Some(one) = first(spec) {
+                    spec.insert("podCIDR".to_owned(), one);
+                }
+            }
+        }
+    }
+
     fn table(&self) -> &'static [TableColumn] {
         TABLE
     }
@@ -156,7 +172,9 @@ fn validate(node: &Value, errors: &mut ErrorList) {
 /// Of the taints of a node.
 fn taints(spec: &Node<'_>, errors: &mut ErrorList) {
     let mut seen = Vec::new();
-    for taint in spec.list("taints") {
+    // Kubernetes looks for them in the metadata, by its messages.
+    let taints = Node { value: spec.get("taints").value, path: Path::new("metadata").child("taints") };
+    for taint in taints.items() {
         taint.named("key", names::is_qualified_name, errors);
         let wrong = names::is_label_value(taint.str("value"));
         if !wrong.is_empty() {

@@ -39,6 +39,21 @@ impl Hooks for Pod {
         TABLE
     }
 
+    fn default(&self, pod: &mut Value) {
+        // The one address and the list of them say the same; if not, the one is right.
+        let Some(status) = pod.get_mut("status").and_then(Value::as_object_mut) else { return };
+        let first = status.get("podIPs").and_then(|l| l.get(0)).map(|ip| ip["ip"].clone());
+        match status.get("podIP").filter(|one| *one != "").cloned() {
+            Some(one) if first.as_ref() != Some(&one) => _ = status.insert("podIPs".to_owned(), json!([{"ip": one}])),
+            Some(_) => {}
+            None => {
+                if let Some(first) = first {
+                    status.insert("podIP".to_owned(), first);
+                }
+            }
+        }
+    }
+
     fn selectable_field_names(&self) -> &'static [&'static str] {
         &[
             "spec.nodeName",
