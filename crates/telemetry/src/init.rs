@@ -208,11 +208,12 @@ fn with_scheme(endpoint: &str) -> String {
 }
 
 /// Our own lines at the asked level; those of libraries from `warn` on, and of the exporter none: it complains at every
-/// attempt while there is no collector.
+/// attempt while there is no collector. Nor of the consensus library, which complains at every attempt to reach a member
+/// that is away: the store says itself who leads and who cannot be reached.
 fn log_filter(level: &str) -> Result<EnvFilter, Error> {
     let asked = std::env::var(LOG_ENV).ok().filter(|text| !text.is_empty()).unwrap_or_else(|| level.to_owned());
     let text = if asked.parse::<LevelFilter>().is_ok() {
-        format!("warn,trireme={asked},opentelemetry=off,opentelemetry_sdk=off,opentelemetry_otlp=off,opentelemetry-otlp=off")
+        format!("warn,trireme={asked},openraft=off,opentelemetry=off,opentelemetry_sdk=off,opentelemetry_otlp=off,opentelemetry-otlp=off")
     } else {
         asked.clone()
     };

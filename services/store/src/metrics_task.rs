@@ -6,7 +6,6 @@ use crate::raft::Node;
 /// Runs until the node is gone.
 pub(crate) async fn run(node: Node, quota: usize) {
     let mut ticks = tokio::time::interval(Duration::from_secs(2));
-    let (mut leader, mut committed) = (None, 0);
     loop {
         ticks.tick().await;
         let (view, standing) = (node.view(), node.standing());
@@ -14,13 +13,9 @@ pub(crate) async fn run(node: Node, quota: usize) {
         let flag = |set: bool| f64::from(u8::from(set));
         metrics::gauge!("etcd_server_has_leader").set(flag(standing.leader.is_some()));
         metrics::gauge!("etcd_server_is_leader").set(flag(standing.leads));
-        if standing.leader.is_some() && leader != standing.leader {
-            leader = standing.leader;
-            metrics::counter!("etcd_server_leader_changes_seen_total").increment(1);
-        }
+        // What is committed is applied at once, so the two are one number here.
         metrics::gauge!("etcd_server_proposals_applied_total").set(view.applied as f64);
-        metrics::gauge!("etcd_server_proposals_committed_total").set(view.applied.max(committed) as f64);
-        committed = view.applied;
+        metrics::gauge!("etcd_server_proposals_committed_total").set(view.applied as f64);
         metrics::gauge!("etcd_server_quota_backend_bytes").set(quota as f64);
         metrics::gauge!("etcd_mvcc_db_total_size_in_bytes").set((state.size() + node.log_bytes()) as f64);
         metrics::gauge!("etcd_mvcc_db_total_size_in_use_in_bytes").set(state.live_size() as f64);

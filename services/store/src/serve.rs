@@ -74,10 +74,14 @@ pub async fn run(config: Config, context: Context) -> Result<()> {
         context.serve_pages("", None).await.map_err(|e| Error::Config(e.to_string()))?;
     }
 
-    context.shutdown.cancelled().await;
+    let outcome = tokio::select! {
+        () = context.shutdown.cancelled() => Ok(()),
+        // Without the log this process is of no use; a new one may find the disk in order again.
+        reason = node.ended() => Err(Error::Io(format!("raft has ended: {reason}"))),
+    };
     node.stop().await;
     drop(held);
-    Ok(())
+    outcome
 }
 
 fn add_health(context: &Context, node: &Node) {

@@ -131,6 +131,7 @@ impl Node {
         tasks.spawn_until_shutdown("read-index", OnPanic::Shutdown, reads::run(node.raft().clone(), read));
         tasks.spawn_until_shutdown("lessor", OnPanic::Shutdown, lease::run(node.clone(), asked));
         tasks.spawn_until_shutdown("snapshots", OnPanic::Shutdown, node.clone().keep_log_short());
+        tasks.spawn_until_shutdown("leadership", OnPanic::Log, node.clone().tell_leaders());
         tasks.spawn_until_shutdown("founder", OnPanic::Shutdown, node.clone().found());
         Ok(node)
     }
@@ -422,6 +423,36 @@ impl Node {
         self.0.peers.client(id, &member).ok()
     }
 
+    /// Waits until the node takes part no more; answers why.
+    pub(crate) async fn ended(&self) -> String {
+        let mut metrics = self.raft().metrics();
+        match metrics.wait_for(|m| m.running_state.is_err()).await {
+            Ok(m) => m.running_state.as_ref().err().map(ToString::to_string).unwrap_or_default(),
+            Err(_) => "raft is gone".to_owned(),
+        }
+    }
+
+    /// Says who leads when that changes.
+    async fn tell_leaders(self) {
+        let mut metrics = self.raft().metrics();
+        let mut known = (None, 0);
+        loop {
+            let Ok(now) = metrics.wait_for(|m| (m.current_leader, m.current_term) != known).await.map(|m| {
+                let name = |id: u64| m.membership_config.membership().get_node(&id).map(|node| node.name.clone());
+                (m.current_leader, m.current_term, m.current_leader.and_then(name))
+            }) else {
+                return;
+            };
+            if let Some(leader) = &now.2 {
+                metrics::counter!("etcd_server_leader_changes_seen_total").increment(1);
+                tracing::info!(leader, term = now.1, "there is a leader");
+            } else if known.0.is_some() {
+                tracing::warn!(term = now.1, "there is no leader");
+            }
+            known = (now.0, now.1);
+        }
+    }
+
     /// Names the history when it begins.
     async fn found(self) {
         let mut views = self.0.outlet.views.clone();
@@ -483,8 +514,8 @@ fn config(settings: &Settings) -> Result<Arc<Config>> {
         cluster_name: format!("{:x}", settings.cluster_id),
         heartbeat_interval: settings.heartbeat.as_millis() as u64,
         // A follower first lets the leader's lease run out (the maximum), then waits its own random time.
-        election_timeout_min: election * 3 / 10,
-        election_timeout_max: election * 6 / 10,
+        election_timeout_min: election / 4,
+        election_timeout_max: election / 2,
         install_snapshot_timeout: 120_000,
         max_payload_entries: 256,
         snapshot_policy: SnapshotPolicy::Never,

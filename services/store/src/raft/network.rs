@@ -1,5 +1,5 @@
 //! The way to the other members.
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::sync::Arc;
 
@@ -41,13 +41,26 @@ pub(crate) struct Peers {
     cluster_id: u64,
     tls: Option<Arc<rustls::ClientConfig>>,
     channels: Arc<Mutex<HashMap<u64, (String, Channel)>>>,
+    away: Arc<Mutex<HashSet<u64>>>,
     /// Entries up to this one were in the log when it was opened: their spans were told long ago.
     told: u64,
 }
 
 impl Peers {
     pub(crate) fn new(cluster_id: u64, tls: Option<Arc<rustls::ClientConfig>>, told: u64) -> Self {
-        Self { cluster_id, tls, channels: Arc::default(), told }
+        Self { cluster_id, tls, channels: Arc::default(), away: Arc::default(), told }
+    }
+
+    /// Says it once when a member goes away, and once when it is back.
+    fn note(&self, id: u64, member: &Member, reached: Result<(), &Status>) {
+        let mut away = self.away.lock();
+        match reached {
+            Ok(()) if away.remove(&id) => tracing::info!(member = member.name, "a member is back"),
+            Err(status) if away.insert(id) => {
+                tracing::warn!(member = member.name, error = status.message(), "a member cannot be reached");
+            }
+            _ => {}
+        }
     }
 
     /// A client for a member.
@@ -132,6 +145,7 @@ impl RaftNetwork<TypeConfig> for Peer {
             entries: rpc.entries.iter().map(entry_to_proto).collect(),
         };
         let answer = client.append_entries(Self::request(message, &option)).instrument(span).await;
+        self.peers.note(self.target, &self.member, answer.as_ref().map(drop));
         let answer = answer.map_err(|s| failed(&s))?.into_inner();
         Ok(match answer.outcome() {
             Outcome::Success => AppendEntriesResponse::Success,

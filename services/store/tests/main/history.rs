@@ -21,8 +21,8 @@ pub(crate) struct Record {
     swaps: Vec<Swap>,
     /// The keys that were acknowledged, and their revisions.
     pub(crate) puts: Vec<(String, i64)>,
-    /// When writes were acknowledged.
-    pub(crate) acknowledged: Vec<Instant>,
+    /// When acknowledged writes began and ended.
+    pub(crate) acknowledged: Vec<(Instant, Instant)>,
     pub(crate) refused: usize,
     faults: Vec<String>,
 }
@@ -78,22 +78,24 @@ async fn step(client: &Client, i: usize, n: u64, record: &tokio::sync::Mutex<Rec
     if seen < floor {
         record.lock().await.faults.push(format!("a read saw {seen} after {floor} was acknowledged"));
     }
+    let began = Instant::now();
     match tokio::time::timeout(limit, client.swap(REGISTER, seen, format!("{i}-{n}"))).await {
         Ok(Ok(Ok(to))) => {
             newest.fetch_max(to, Ordering::SeqCst);
             let mut record = record.lock().await;
             record.swaps.push(Swap { from: seen, to });
-            record.acknowledged.push(Instant::now());
+            record.acknowledged.push((began, Instant::now()));
         }
         Ok(Ok(Err(_))) => {}
         _ => return refused(record).await,
     }
     let key = format!("load/{i}/{n}");
+    let began = Instant::now();
     match tokio::time::timeout(limit, client.put(&key, vec![b'v'; 200])).await {
         Ok(Ok(revision)) => {
             let mut record = record.lock().await;
             record.puts.push((key, revision));
-            record.acknowledged.push(Instant::now());
+            record.acknowledged.push((began, Instant::now()));
         }
         _ => refused(record).await,
     }
@@ -127,11 +129,9 @@ impl Record {
         assert!(self.swaps.iter().all(|s| s.to <= last.mod_revision));
     }
 
-    /// The longest time without an acknowledged write after a moment.
-    pub(crate) fn longest_pause(&self, since: Instant) -> Duration {
-        let mut times: Vec<_> = self.acknowledged.iter().copied().filter(|t| *t >= since).collect();
-        times.sort_unstable();
-        times.insert(0, since);
-        times.windows(2).map(|w| w[1] - w[0]).max().unwrap_or_default()
+    /// The time from a moment to the first acknowledgement of a write that began after it.
+    pub(crate) fn resumed_after(&self, moment: Instant) -> Duration {
+        let later = self.acknowledged.iter().filter(|(began, _)| *began >= moment);
+        later.map(|(_, ended)| *ended - moment).min().expect("a write after the moment")
     }
 }

@@ -203,7 +203,7 @@ impl Drop for Cluster {
         if std::thread::panicking() {
             for i in 0..self.members.len() {
                 let log = std::fs::read_to_string(self.dir.path().join(format!("log{i}"))).unwrap_or_default();
-                let tail: Vec<_> = log.lines().rev().take(15).collect();
+                let tail: Vec<_> = log.lines().rev().take(40).collect();
                 println!("--- log of member {i}");
                 tail.iter().rev().for_each(|line| println!("{}", line.chars().take(300).collect::<String>()));
             }
