@@ -105,6 +105,13 @@ impl World {
             self.gone(name);
             Some(())
         } else if let Some(node) = step.get("node") {
+            // It is not ready at first, which the node controller says with a taint.
+            let mut unready = node.clone();
+            let mut taints = tree::list(node, &["taints"]).to_vec();
+            taints.push(json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}));
+            tree::set(&mut unready, &["taints"], taints);
+            self.register(&unready);
+            self.schedule();
             self.register(node);
             Some(())
         } else {
@@ -156,6 +163,14 @@ impl World {
                 let mut tolerations = tree::list(&pod, &["spec", "tolerations"]).to_vec();
                 tolerations.push(json!({"key": "situation", "value": NAMESPACE, "effect": "NoSchedule"}));
                 tree::set(&mut pod, &["spec", "tolerations"], tolerations);
+                for container in tree::get_mut(&mut pod, &["spec", "containers"]).and_then(Value::as_array_mut).into_iter().flatten() {
+                    for (name, amount) in tree::map(&container.clone(), &["resources", "limits"]).into_iter().flatten() {
+                        tree::set_default(container, &["resources", "requests", name], amount.clone());
+                    }
+                }
+                if !tree::text(&pod, &["spec", "nodeName"]).is_empty() {
+                    tree::set(&mut pod, &["status", "conditions"], json!([{"type": "PodScheduled", "status": "True"}]));
+                }
                 if let Some(class) = self.classes.get(tree::text(&pod, &["spec", "priorityClassName"])) {
                     tree::set(&mut pod, &["spec", "priority"], class["value"].clone());
                     if let Some(policy) = class.get("preemptionPolicy") {
