@@ -67,7 +67,7 @@ fn stamps(path: &Path) -> Stamps {
 fn read(file: &Path, node: &str, seen: &mut BTreeMap<String, Timestamp>) -> Result<Pod> {
     let text = std::fs::read_to_string(file).map_err(|error| Error::io("read", file, error))?;
     let value: serde_json::Value = serde_saphyr::from_str(&text).map_err(|error| Error::Pod(error.to_string()))?;
-    let mut pod: Pod = serde_json::from_value(crate::defaults::pod(value)?).map_err(|error| Error::Pod(error.to_string()))?;
+    let mut pod = crate::defaults::pod(value)?;
     let name = pod.metadata.name.clone().filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| Error::Pod("metadata.name: Required value".into()))?;
     if pod.metadata.uid.as_deref().is_none_or(str::is_empty) {

@@ -164,6 +164,14 @@ conf_dir = "{cni}"
     }
 
     fn clean(&mut self) {
+        // While the kubelet runs it takes its Pods down itself, network and all.
+        if self.kubelet.is_some() {
+            let _ = std::fs::remove_dir_all(self.path("manifests"));
+            let deadline = Instant::now() + Duration::from_secs(15);
+            while Instant::now() < deadline && !self.ctr(&["containers", "ls", "-q"]).stdout.is_empty() {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
         self.stop_kubelet(Signal::SIGTERM);
         let listed = self.ctr(&["tasks", "ls", "-q"]);
         for task in String::from_utf8_lossy(&listed.stdout).lines() {
