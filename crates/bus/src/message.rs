@@ -157,7 +157,8 @@ mod tests {
     use trireme_proto::mvccpb::{Event, KeyValue};
 
     fn message(bytes: usize) -> BusMessage {
-        let kv = KeyValue { key: Bytes::from_static(b"/registry/x"), value: vec![7; bytes].into(), ..KeyValue::default() };
+        let kv =
+            KeyValue { key: Bytes::from_static(b"/registry/x"), value: vec![7; bytes].into(), ..KeyValue::default() };
         BusMessage {
             cluster_id: 1,
             incarnation: "a".to_owned(),

@@ -85,7 +85,8 @@ impl Bus {
             connect = connect.add_client_certificate(cert.clone(), key.clone());
         }
         if let Some(file) = &options.credentials_file {
-            connect = connect.credentials_file(file).await.map_err(|error| bad(format!("{}: {error}", file.display())))?;
+            connect =
+                connect.credentials_file(file).await.map_err(|error| bad(format!("{}: {error}", file.display())))?;
         }
         let addresses: Vec<&str> = options.address.split(',').map(str::trim).collect();
         let addresses = addresses

@@ -12,8 +12,8 @@
 //! must not block its thread; it spawns what takes long.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use actix::dev::{MessageResponse, ToEnvelope};
@@ -190,8 +190,13 @@ where
 }
 
 /// Keeps one actor up. Lives on a host's thread.
-async fn supervise<A, F>(name: String, factory: F, limits: Limits, state: watch::Sender<State<A>>, stop: CancellationToken)
-where
+async fn supervise<A, F>(
+    name: String,
+    factory: F,
+    limits: Limits,
+    state: watch::Sender<State<A>>,
+    stop: CancellationToken,
+) where
     A: Actor<Context = actix::Context<A>>,
     F: Fn() -> A,
 {

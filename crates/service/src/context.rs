@@ -30,13 +30,7 @@ impl Context {
     #[must_use]
     pub fn new(name: &'static str, args: CommonArgs) -> Self {
         let shutdown = CancellationToken::new();
-        Self {
-            name,
-            args,
-            health: Health::new(shutdown.clone()),
-            tasks: Tasks::new(shutdown.clone()),
-            shutdown,
-        }
+        Self { name, args, health: Health::new(shutdown.clone()), tasks: Tasks::new(shutdown.clone()), shutdown }
     }
 
     /// Serves the pages of [`pages`] in the background, at `--health-bind-address` or else at `address`, over TLS when it is

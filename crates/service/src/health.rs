@@ -237,7 +237,10 @@ mod tests {
                     .to_owned()
             )
         );
-        assert_eq!(get(&health, "/readyz/informer-sync", "").await, (500, "internal server error: not yet\n".to_owned()));
+        assert_eq!(
+            get(&health, "/readyz/informer-sync", "").await,
+            (500, "internal server error: not yet\n".to_owned())
+        );
         informers.pass();
         assert!(health.ready().await);
         shutdown.cancel();

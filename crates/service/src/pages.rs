@@ -76,7 +76,8 @@ pub fn metrics() -> Page {
 }
 
 fn spans(query: &str) -> Page {
-    let trace = url::form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "trace").map(|(_, id)| id.into_owned());
+    let trace =
+        url::form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "trace").map(|(_, id)| id.into_owned());
     let spans = Recent::global().spans(trace.as_deref());
     match serde_json::to_string(&spans) {
         Ok(body) => Page { status: 200, content_type: "application/json", body },
@@ -85,12 +86,7 @@ fn spans(query: &str) -> Page {
 }
 
 /// Serves the pages until `shutdown`, over TLS if it is given. Health is for all.
-pub async fn serve(
-    listener: TcpListener,
-    tls: Option<Tls>,
-    health: Health,
-    shutdown: CancellationToken,
-) {
+pub async fn serve(listener: TcpListener, tls: Option<Tls>, health: Health, shutdown: CancellationToken) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
@@ -124,7 +120,8 @@ async fn connection(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, healt
         Some(Tls { config, private }) => {
             match tokio::time::timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)).await {
                 Ok(Ok(stream)) => {
-                    let known = !private || stream.get_ref().1.peer_certificates().is_some_and(|chain| !chain.is_empty());
+                    let known =
+                        !private || stream.get_ref().1.peer_certificates().is_some_and(|chain| !chain.is_empty());
                     http(TokioIo::new(stream), health, known).await.map_err(|error| error.to_string())
                 }
                 Ok(Err(error)) => Err(error.to_string()),

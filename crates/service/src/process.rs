@@ -61,7 +61,8 @@ fn boot_time() -> Option<f64> {
 
 fn resident_bytes() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    let kib: f64 = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    let kib: f64 =
+        text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024.0)
 }
 
@@ -75,8 +76,10 @@ mod tests {
     #[test]
     fn the_kernel_answers() {
         let page = super::metrics();
-        for name in ["process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds", "process_threads"] {
-            assert!(page.contains(&format!("\n{name} ")) , "{name} in {page}");
+        for name in
+            ["process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds", "process_threads"]
+        {
+            assert!(page.contains(&format!("\n{name} ")), "{name} in {page}");
         }
     }
 }

@@ -213,7 +213,9 @@ fn with_scheme(endpoint: &str) -> String {
 fn log_filter(level: &str) -> Result<EnvFilter, Error> {
     let asked = std::env::var(LOG_ENV).ok().filter(|text| !text.is_empty()).unwrap_or_else(|| level.to_owned());
     let text = if asked.parse::<LevelFilter>().is_ok() {
-        format!("warn,trireme={asked},openraft=off,opentelemetry=off,opentelemetry_sdk=off,opentelemetry_otlp=off,opentelemetry-otlp=off")
+        format!(
+            "warn,trireme={asked},openraft=off,opentelemetry=off,opentelemetry_sdk=off,opentelemetry_otlp=off,opentelemetry-otlp=off"
+        )
     } else {
         asked.clone()
     };

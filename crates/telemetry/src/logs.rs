@@ -33,7 +33,8 @@ where
         let mut fields = Fields::default();
         event.record(&mut fields);
         // Entering a span makes it OpenTelemetry's current one as well.
-        let span = opentelemetry::Context::map_current(|context| TraceParent::from_context(context.span().span_context()));
+        let span =
+            opentelemetry::Context::map_current(|context| TraceParent::from_context(context.span().span_context()));
         let now = jiff::Timestamp::now();
         let meta = event.metadata();
         match self {

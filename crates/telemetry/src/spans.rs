@@ -70,10 +70,7 @@ impl Recent {
     #[must_use]
     pub fn spans(&self, trace_id: Option<&str>) -> Vec<Finished> {
         let ring: Vec<SpanData> = self.ring.lock().iter().cloned().collect();
-        ring.into_iter()
-            .map(Finished::from)
-            .filter(|span| trace_id.is_none_or(|id| span.trace_id == id))
-            .collect()
+        ring.into_iter().map(Finished::from).filter(|span| trace_id.is_none_or(|id| span.trace_id == id)).collect()
     }
 
     fn push(&self, span: SpanData) {
@@ -121,8 +118,10 @@ impl From<SpanData> for Finished {
                 SpanKind::Internal => "internal",
             },
             start_unix_nanos: u64::try_from(since(span.start_time).as_nanos()).unwrap_or(u64::MAX),
-            duration_micros: u64::try_from(span.end_time.duration_since(span.start_time).unwrap_or_default().as_micros())
-                .unwrap_or(u64::MAX),
+            duration_micros: u64::try_from(
+                span.end_time.duration_since(span.start_time).unwrap_or_default().as_micros(),
+            )
+            .unwrap_or(u64::MAX),
             error: match span.status {
                 Status::Error { description } => Some(description.into_owned()),
                 _ => None,

@@ -9,6 +9,7 @@ use trireme_service::CommonArgs;
 use trireme_service::args::parse_duration;
 
 use crate::Error;
+use crate::agent::check_plugins;
 use crate::plan::{Cidr, Settings};
 
 /// The longest name of a network interface.
@@ -59,6 +60,15 @@ impl Args {
     #[must_use]
     pub fn common(&self) -> &CommonArgs {
         &self.common
+    }
+
+    /// Whether the flags make sense and the plugins are there, to be asked before anything is started.
+    ///
+    /// # Errors
+    /// What is wrong with which flag, or which plugin is missing.
+    pub fn check(&self) -> Result<(), Error> {
+        self.settings()?;
+        check_plugins(&self.cni_bin_dir)
     }
 
     /// This node's name: as given, else the host's in lower case.

@@ -13,6 +13,9 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return trireme_service::complain("network", &error.into()),
     };
+    if let Err(error) = args.check() {
+        return trireme_service::complain("network", &error.into());
+    }
     let harness = Harness::new("network", args.common().clone()).instance(args.node_name());
     harness.run(|context| trireme_network::run(args, context))
 }

@@ -11,7 +11,7 @@ use trireme_service::tasks::OnPanic;
 use trireme_service::{CancellationToken, Context};
 
 use crate::Args;
-use crate::agent::{Agent, check_plugins};
+use crate::agent::Agent;
 
 /// Pause after a failure.
 const RETRY: Duration = Duration::from_secs(2);
@@ -21,10 +21,9 @@ const PAGES: &str = "127.0.0.1:10261";
 /// Runs the agent until the shutdown.
 ///
 /// # Errors
-/// When a flag is wrong, a CNI plugin is missing, or the pages' address is taken.
+/// When a flag is wrong, or the pages' address is taken.
 pub async fn run(args: Args, context: Context) -> anyhow::Result<()> {
     let settings = args.settings()?;
-    check_plugins(&args.cni_bin_dir)?;
     let client = Client::new(Config::from_args(&args.client, "trireme-network")?)?;
     let tasks = Tasks::new(context.shutdown.clone());
     let nodes = Informer::<Node>::builder(&client).transform(slim).start(&tasks);

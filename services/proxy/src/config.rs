@@ -64,6 +64,14 @@ impl Args {
         &self.common
     }
 
+    /// Whether the flags make sense together, to be asked before anything is started.
+    ///
+    /// # Errors
+    /// What is wrong with which flag.
+    pub fn check(&self) -> Result<(), Error> {
+        self.options().map(drop)
+    }
+
     /// This node's name: as given, else the host's in lower case.
     #[must_use]
     pub fn node_name(&self) -> String {
@@ -123,7 +131,8 @@ mod tests {
 
     #[test]
     fn flags() {
-        let made = options(&["--cluster-cidr=10.244.0.0/16,fd00::/64", "--table-suffix=n1", "--masquerade-all=true"]).unwrap();
+        let made =
+            options(&["--cluster-cidr=10.244.0.0/16,fd00::/64", "--table-suffix=n1", "--masquerade-all=true"]).unwrap();
         assert_eq!(made.table, "kube-proxy-n1");
         assert_eq!(made.cluster_cidrs.len(), 1);
         assert_eq!(made.masquerade_mark, 0x4000);

@@ -36,8 +36,10 @@ impl UdpServices {
         for port in ports.iter().filter(|port| port.name.protocol == Protocol::Udp) {
             let choice = Choice::new(port, node);
             let endpoints: BTreeSet<_> = choice.cluster.into_iter().chain(choice.local).collect();
-            let own = std::iter::once(port.cluster_ip).chain(port.external_ips.clone()).chain(port.load_balancer_ips.clone());
-            let at_nodes = port.node_port.into_iter().flat_map(|number| node.addresses.iter().map(move |ip| (*ip, number)));
+            let own =
+                std::iter::once(port.cluster_ip).chain(port.external_ips.clone()).chain(port.load_balancer_ips.clone());
+            let at_nodes =
+                port.node_port.into_iter().flat_map(|number| node.addresses.iter().map(move |ip| (*ip, number)));
             for address in own.map(|ip| (ip, port.port)).chain(at_nodes) {
                 addresses.entry(address).or_default().extend(&endpoints);
             }

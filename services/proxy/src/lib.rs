@@ -21,8 +21,8 @@ pub mod conntrack;
 mod error;
 pub mod nft;
 pub mod plan;
-mod run;
 pub mod ruleset;
+mod run;
 pub mod sync;
 pub mod view;
 

@@ -13,6 +13,9 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return trireme_service::complain("proxy", &error.into()),
     };
+    if let Err(error) = args.check() {
+        return trireme_service::complain("proxy", &error.into());
+    }
     let harness = Harness::new("proxy", args.common().clone()).instance(args.node_name());
     harness.run(|context| trireme_proxy::run(args, context))
 }

@@ -64,7 +64,8 @@ pub fn base(options: &Options) -> Vec<String> {
         NodePorts::Primary => format!("ip daddr @{NODEPORT_IPS}"),
         NodePorts::Within(ranges) => format!("fib daddr type local ip daddr != 127.0.0.0/8 ip daddr {}", list(ranges)),
     };
-    let object = |kind: &str, name: &str, definition: &str| format!("add {kind} ip {} {name} {definition}", options.table);
+    let object =
+        |kind: &str, name: &str, definition: &str| format!("add {kind} ip {} {name} {definition}", options.table);
     let address_map = "{ type ipv4_addr . inet_proto . inet_service : verdict ; }";
     let port_map = "{ type inet_proto . inet_service : verdict ; }";
     let hook = |kind: &str, hook: &str, priority: &str| format!("{{ type {kind} hook {hook} priority {priority} ; }}");
@@ -95,7 +96,11 @@ pub fn base(options: &Options) -> Vec<String> {
                 "masquerade fully-random".to_owned(),
             ],
         ),
-        ("filter-prerouting", hook("filter", "prerouting", "-110"), vec!["ct state new jump firewall-check".to_owned()]),
+        (
+            "filter-prerouting",
+            hook("filter", "prerouting", "-110"),
+            vec!["ct state new jump firewall-check".to_owned()],
+        ),
         (
             "filter-input",
             hook("filter", "input", "-110"),
@@ -107,14 +112,21 @@ pub fn base(options: &Options) -> Vec<String> {
         (
             "filter-forward",
             hook("filter", "forward", "-110"),
-            vec!["ct state new jump service-endpoints-check".to_owned(), "ct state new jump cluster-ips-check".to_owned()],
+            vec![
+                "ct state new jump service-endpoints-check".to_owned(),
+                "ct state new jump cluster-ips-check".to_owned(),
+            ],
         ),
         (
             "filter-output",
             hook("filter", "output", "-110"),
             vec!["ct state new jump service-endpoints-check".to_owned(), "ct state new jump firewall-check".to_owned()],
         ),
-        ("filter-output-after-nat", hook("filter", "output", "-90"), vec!["ct state new jump cluster-ips-check".to_owned()]),
+        (
+            "filter-output-after-nat",
+            hook("filter", "output", "-90"),
+            vec!["ct state new jump cluster-ips-check".to_owned()],
+        ),
         ("nat-prerouting", hook("nat", "prerouting", "-100"), vec!["jump services".to_owned()]),
         ("nat-output", hook("nat", "output", "-100"), vec!["jump services".to_owned()]),
         ("nat-postrouting", hook("nat", "postrouting", "100"), vec!["jump masquerading".to_owned()]),
@@ -254,7 +266,8 @@ impl Planner<'_> {
                 body.push(format!("ip saddr @{} goto {target}", self.affinity_set(*endpoint)));
             }
         }
-        let choices: Vec<String> = targets.iter().enumerate().map(|(i, target)| format!("{i} : goto {target}")).collect();
+        let choices: Vec<String> =
+            targets.iter().enumerate().map(|(i, target)| format!("{i} : goto {target}")).collect();
         body.push(format!("numgen random mod {} vmap {{ {} }}", choices.len(), choices.join(", ")));
         rules.chain(&chain, body);
         chain

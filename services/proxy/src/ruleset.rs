@@ -51,7 +51,8 @@ pub fn update(table: &str, present: &Ruleset, wanted: &Ruleset) -> String {
         let _ = writeln!(script, "add set ip {table} {name} {definition}");
     }
     // All chains before any rule, for rules jump to them.
-    let changed: Vec<_> = wanted.chains.iter().filter(|(name, rules)| present.chains.get(*name) != Some(rules)).collect();
+    let changed: Vec<_> =
+        wanted.chains.iter().filter(|(name, rules)| present.chains.get(*name) != Some(rules)).collect();
     for (name, _) in &changed {
         let command = if present.chains.contains_key(*name) { "flush" } else { "add" };
         let _ = writeln!(script, "{command} chain ip {table} {name}");

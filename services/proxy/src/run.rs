@@ -11,10 +11,10 @@ use trireme_service::health::Scope;
 use trireme_service::tasks::OnPanic;
 use trireme_service::{CancellationToken, Context};
 
+use crate::Args;
 use crate::nft::{self, Monitor, Seen};
 use crate::plan::Options;
 use crate::sync::{Keeper, Progress, World};
-use crate::Args;
 
 /// Services and slices that this proxy handles.
 const OURS: &str = "!service.kubernetes.io/service-proxy-name,!service.kubernetes.io/headless";
@@ -233,4 +233,3 @@ impl Watch {
         }
     }
 }
-

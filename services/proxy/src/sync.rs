@@ -12,12 +12,12 @@ use trireme_client::wake::{Reacted, parent};
 use trireme_client::{ObjectKey, Store, Wakes};
 use trireme_telemetry::{Kind, SpanExt as _, span};
 
+use crate::Error;
 use crate::conntrack::{self, UdpServices};
 use crate::nft;
 use crate::plan::{Options, base, plan};
 use crate::ruleset::{Ruleset, rewrite, update};
 use crate::view::{NodeView, service_ports};
-use crate::Error;
 
 /// The longest pause after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -154,7 +154,9 @@ impl Keeper {
             self.listed = None;
             self.reacted.note(wakes);
             metrics::histogram!("kubeproxy_sync_proxy_rules_duration_seconds").record(begun.elapsed().as_secs_f64());
-            tracing::info!(service_ports = ports.len(), bytes = script.len(), took = ?begun.elapsed(), "rules changed");
+            sync.in_scope(|| {
+                tracing::info!(service_ports = ports.len(), bytes = script.len(), took = ?begun.elapsed(), "rules changed");
+            });
         }
         self.clean_connections(UdpServices::new(&ports, &node)).await;
         self.progress.done();

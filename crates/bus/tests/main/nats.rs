@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
-use trireme_bus::{Bus, BusMessage, Head, Hint, Missing, NatsOptions, Position, Publisher, Sequence, Subscriber, Verdict};
+use trireme_bus::{
+    Bus, BusMessage, Head, Hint, Missing, NatsOptions, Position, Publisher, Sequence, Subscriber, Verdict,
+};
 
 use crate::server::Server;
 

@@ -61,7 +61,8 @@ impl Authorities {
     /// # Errors
     /// When it is not signed by one of the authorities, not valid now, or not for clients.
     pub fn verify_client(&self, chain: &[CertificateDer<'_>]) -> Result<Peer, Error> {
-        let (cert, intermediates) = chain.split_first().ok_or_else(|| Error::Certificate("none was given".to_owned()))?;
+        let (cert, intermediates) =
+            chain.split_first().ok_or_else(|| Error::Certificate("none was given".to_owned()))?;
         self.made
             .get()
             .clients

@@ -98,7 +98,15 @@ async fn accept(stream: TcpStream, remote: SocketAddr, tls: Option<Arc<ServerCon
         return Ok(Connection { stream: Transport::Plain(stream), info });
     };
     let stream = TlsAcceptor::from(tls).accept(stream).await?;
-    let chain: Vec<_> = stream.get_ref().1.peer_certificates().unwrap_or_default().iter().cloned().map(CertificateDer::into_owned).collect();
+    let chain: Vec<_> = stream
+        .get_ref()
+        .1
+        .peer_certificates()
+        .unwrap_or_default()
+        .iter()
+        .cloned()
+        .map(CertificateDer::into_owned)
+        .collect();
     info.peer = chain.first().and_then(|cert| Peer::from_certificate(cert).ok()).map(Arc::new);
     info.chain = Arc::new(chain);
     Ok(Connection { stream: Transport::Tls(Box::new(stream)), info })
@@ -116,7 +124,8 @@ pub fn channel(address: &str, tls: Option<Arc<ClientConfig>>, name: Option<&str>
     } else {
         format!("{}://{address}", if tls.is_some() { "https" } else { "http" })
     };
-    let uri: Uri = with_scheme.parse().map_err(|error: tonic::codegen::http::uri::InvalidUri| bad(error.to_string()))?;
+    let uri: Uri =
+        with_scheme.parse().map_err(|error: tonic::codegen::http::uri::InvalidUri| bad(error.to_string()))?;
     let host = uri.host().ok_or_else(|| bad("has no host".to_owned()))?.trim_matches(['[', ']']).to_owned();
     let secure = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
@@ -201,7 +210,11 @@ impl Connected for Connection {
 }
 
 impl AsyncRead for Connection {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         match &mut self.stream {
             Transport::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
             Transport::Tls(stream) => Pin::new(stream).poll_read(context, buffer),

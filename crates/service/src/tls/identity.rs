@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::SignatureScheme;
 use rustls::client::ResolvesClientCert;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::SignatureScheme;
 
 use super::reload::{Reloading, inline, read};
 use super::{Peer, provider};
@@ -69,7 +69,8 @@ fn certified_key(cert_path: &Path, cert: &[u8], key_path: &Path, key: &[u8]) -> 
     if chain.is_empty() {
         return Err(bad(cert_path, "holds no PEM certificate".to_owned()));
     }
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| bad(key_path, format!("no PEM private key: {error}")))?;
+    let key =
+        PrivateKeyDer::from_pem_slice(key).map_err(|error| bad(key_path, format!("no PEM private key: {error}")))?;
     CertifiedKey::from_der(chain, key, &provider()).map_err(|error| bad(key_path, error.to_string()))
 }
 

@@ -31,7 +31,10 @@ impl Peer {
         let (_, parsed) = X509Certificate::from_der(cert).map_err(|error| Error::Certificate(error.to_string()))?;
         let subject = parsed.subject();
         let text = |attribute: &x509_parser::x509::AttributeTypeAndValue<'_>| {
-            attribute.as_str().map(str::to_owned).unwrap_or_else(|_| String::from_utf8_lossy(attribute.as_slice()).into())
+            attribute
+                .as_str()
+                .map(str::to_owned)
+                .unwrap_or_else(|_| String::from_utf8_lossy(attribute.as_slice()).into())
         };
         let uid: Option<Oid<'static>> = Oid::from(&[1, 3, 6, 1, 4, 1, 57683, 2]).ok();
         Ok(Self {

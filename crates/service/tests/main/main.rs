@@ -4,4 +4,5 @@
 mod actors;
 mod certificates;
 mod page;
+mod process;
 mod task;

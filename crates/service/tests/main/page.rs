@@ -52,7 +52,8 @@ async fn private_pages_need_a_certificate() {
     let context = Context::new("test", CommonArgs::default());
     let clients = ClientAuth::Optional(ca.authorities());
     let config = tls::server_config(&ca.identity("server"), &clients, ALPN_HTTP).unwrap();
-    let address = context.serve_pages("127.0.0.1:0", Some(pages::Tls { config, private: true })).await.unwrap().unwrap();
+    let address =
+        context.serve_pages("127.0.0.1:0", Some(pages::Tls { config, private: true })).await.unwrap().unwrap();
     let operator = ca.identity("operator");
     for (identity, health, metrics) in [(None, 200, 403), (Some(&operator), 200, 200)] {
         let config = tls::client_config(&ca.authorities(), identity, &["http/1.1"]).unwrap();

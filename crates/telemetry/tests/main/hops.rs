@@ -10,7 +10,9 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 use tower::ServiceBuilder;
 use tracing::Instrument as _;
-use trireme_telemetry::{Hop, Kind, Parent, Settings, SpanExt as _, TraceParent, current, grpc, http, span, spans, start};
+use trireme_telemetry::{
+    Hop, Kind, Parent, Settings, SpanExt as _, TraceParent, current, grpc, http, span, spans, start,
+};
 
 use crate::collector::Collector;
 
@@ -34,8 +36,10 @@ async fn grpc_server() -> String {
 fn http_server() -> String {
     use actix_web::{App, HttpResponse, HttpServer, web};
     async fn answer() -> HttpResponse {
-        let seen = current().map(|parent| parent.to_string());
-        if seen.is_some() { HttpResponse::InternalServerError().body(seen.unwrap()) } else { HttpResponse::Ok().finish() }
+        match current() {
+            Some(seen) => HttpResponse::InternalServerError().body(seen.to_string()),
+            None => HttpResponse::Ok().finish(),
+        }
     }
     let server = HttpServer::new(|| {
         App::new().wrap(http::ServerTrace::new(Hop::Apiserver)).route("/pods/{name}", web::get().to(answer))
@@ -145,7 +149,8 @@ async fn a_trace_as_the_collector_sees_it() {
     let recent = spans::Recent::global();
     let calls: Vec<_> = recent.spans(None).into_iter().filter(|span| span.name == "health.Check").collect();
     assert_eq!(calls.len(), 6);
-    for (server, client) in calls.iter().filter(|s| s.kind == "server").zip(calls.iter().filter(|s| s.kind == "client")) {
+    for (server, client) in calls.iter().filter(|s| s.kind == "server").zip(calls.iter().filter(|s| s.kind == "client"))
+    {
         assert_eq!(server.parent_span_id.as_deref(), Some(client.span_id.as_str()));
         assert_eq!(server.trace_id, client.trace_id);
     }

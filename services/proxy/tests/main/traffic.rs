@@ -56,7 +56,8 @@ impl Proxy {
         T: Send + 'static,
         F: Future<Output = T>,
     {
-        self.node.run(move || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work()))
+        self.node
+            .run(move || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work()))
     }
 
     /// The world as a keeper that starts now sees it.
@@ -107,8 +108,8 @@ fn dropped(result: std::io::Result<String>) -> bool {
 
 /// Who answers `times` connections of a client.
 fn answers(client: &Namespace, address: Ipv4Addr, port: u16, times: usize) -> Vec<String> {
-    let mut names: Vec<String> =
-        client.run(move || (0..times).map(|_| ask(address, port).unwrap().split(' ').next().unwrap().to_owned()).collect());
+    let mut names: Vec<String> = client
+        .run(move || (0..times).map(|_| ask(address, port).unwrap().split(' ').next().unwrap().to_owned()).collect());
     names.sort();
     names.dedup();
     names
