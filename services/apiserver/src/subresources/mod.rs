@@ -128,10 +128,17 @@ impl Subresources {
             Ok(review) => review,
             Err(status) => return Some(Err(status)),
         };
+        // Who asked owns the question; the answer is nobody's.
+        let mut owned = review.clone();
+        if let Err(status) = track_answered(context, kind, &mut owned, request) {
+            return Some(Err(status));
+        }
         let reviewed = self.inner.reviews.answer(context, &kind.kind, &request.info.namespace, review)?;
-        Some(reviewed.and_then(|mut object| {
-            track_answered(context, kind, &mut object, request)?;
-            Ok(created(kind, object))
+        Some(reviewed.map(|mut object| {
+            if !kind.kind.starts_with("SelfSubjectR") && owned["metadata"]["managedFields"].is_array() {
+                object["metadata"]["managedFields"] = owned["metadata"]["managedFields"].take();
+            }
+            created(kind, object)
         }))
     }
 
