@@ -1,14 +1,23 @@
 //! Which port is whose: kept from one `up` to the next, chosen free otherwise.
 
-use std::{collections::BTreeMap, net::TcpListener};
+use std::{
+    collections::BTreeMap,
+    net::TcpListener,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, bail};
 
 use super::options::Options;
-use crate::{process, state::State};
+use crate::{
+    process::{self, POLL},
+    state::State,
+};
 
 /// Kubernetes' port of the API server.
 const API_PORT: u16 = 6443;
+/// How long the port of a process that was killed may stay taken.
+const RELEASE: Duration = Duration::from_secs(3);
 
 /// The ports of an instance, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,10 +36,10 @@ impl Ports {
             Some(wanted) if runs && known != Some(wanted) => {
                 bail!("the API server runs on port {}: stop it with `trireme down` first", known.unwrap_or(API_PORT))
             }
-            Some(wanted) if runs || is_free(wanted) => wanted,
+            Some(wanted) if runs || becomes_free(wanted) => wanted,
             Some(wanted) => bail!("port {wanted} is taken: choose another one with --api-port, or stop what uses it"),
             None => match known {
-                Some(known) if runs || is_free(known) => known,
+                Some(known) if runs || becomes_free(known) => known,
                 Some(known) => bail!("port {known} of the API server is taken: stop what uses it, or give --api-port"),
                 None if is_free(API_PORT) => API_PORT,
                 None => free()?,
@@ -54,6 +63,18 @@ impl Ports {
     pub(crate) fn get(&self, name: &str) -> anyhow::Result<u16> {
         self.0.get(name).copied().with_context(|| format!("no port was chosen for {name}"))
     }
+}
+
+/// Whether the port is free, or becomes so soon: a process that was killed keeps its sockets until its last thread ended.
+fn becomes_free(port: u16) -> bool {
+    let deadline = Instant::now() + RELEASE;
+    while !is_free(port) {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(POLL);
+    }
+    true
 }
 
 fn is_free(port: u16) -> bool {
