@@ -1,8 +1,9 @@
 //! Pods: one supervised actor each.
 //!
 //! [`plan`], [`status`], [`conditions`], [`env`], [`resources`] and the builders of configs are pure. [`worker`] is the
-//! actor; [`sync`] performs what was planned; [`report`] writes statuses to the API server without holding anyone up.
+//! actor; [`sync`] is its course: look, plan, act, tell; [`report`] writes statuses to the API server without holding anyone up.
 
+mod act;
 pub mod backoff;
 pub mod conditions;
 pub mod container;
@@ -23,6 +24,7 @@ pub mod sandbox;
 pub mod security;
 mod start;
 pub mod status;
+mod stop;
 pub mod sync;
 mod termination;
 mod trace;
