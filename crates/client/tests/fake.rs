@@ -20,6 +20,7 @@ pub(crate) struct Ask {
     pub(crate) body: Value,
     pub(crate) fence: Option<(String, i64)>,
     pub(crate) cause: String,
+    pub(crate) authorization: String,
 }
 
 #[derive(Debug, Clone)]
@@ -39,6 +40,7 @@ struct State {
     history: Vec<Happening>,
     writes: usize,
     unanswered: usize,
+    authorization: String,
 }
 
 /// Handle of the server; clones are the same server.
@@ -70,6 +72,11 @@ impl Fake {
 
     pub(crate) fn writes(&self) -> usize {
         self.state.lock().unwrap().writes
+    }
+
+    /// What the last request showed of itself.
+    pub(crate) fn authorization(&self) -> String {
+        self.state.lock().unwrap().authorization.clone()
     }
 
     /// Ends all watches.
@@ -159,6 +166,11 @@ impl State {
         };
         let key = (ask.resource.clone(), ask.namespace.clone(), name.clone());
         let group = group_resource(&ask.resource);
+        self.authorization.clone_from(&ask.authorization);
+        if ask.subresource == "token" {
+            self.objects.get(&key).ok_or_else(|| Status::not_found(&group, &name))?;
+            return Ok((json!({"kind": "TokenRequest", "status": {"token": format!("token-of-{name}")}}), 0));
+        }
         if ask.verb == "get" {
             let found = self.objects.get(&key).ok_or_else(|| Status::not_found(&group, &name))?;
             return Ok((found.0.clone(), self.revision));

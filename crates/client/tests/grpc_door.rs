@@ -44,6 +44,7 @@ fn ask(request: proto::Request, trace: String) -> Ask {
         body: serde_json::from_slice(&request.body).unwrap_or(Value::Null),
         fence: request.fence.map(|f| (f.claim, f.epoch)),
         cause: trace,
+        authorization: String::new(),
     }
 }
 
@@ -65,7 +66,11 @@ impl Resources for Door {
 
     async fn r#do(&self, request: Request<proto::Request>) -> Result<Response<proto::Answer>, Status> {
         let trace = request.metadata().get("traceparent").and_then(|t| t.to_str().ok()).unwrap_or_default().to_owned();
-        let (object, revision) = self.0.handle(ask(request.into_inner(), trace)).map_err(|s| failure(&s))?;
+        let shown =
+            request.metadata().get("authorization").and_then(|a| a.to_str().ok()).unwrap_or_default().to_owned();
+        let mut ask = ask(request.into_inner(), trace);
+        ask.authorization = shown;
+        let (object, revision) = self.0.handle(ask).map_err(|s| failure(&s))?;
         let body = serde_json::to_vec(&object).unwrap().into();
         Ok(Response::new(proto::Answer { body, revision, code: 200, ..Default::default() }))
     }

@@ -54,7 +54,8 @@ async fn answer(fake: &Fake, request: http::Request<Incoming>) -> http::Response
     let query: HashMap<String, String> = url.query_pairs().into_owned().collect();
     let mut parts: Vec<&str> = url.path().trim_matches('/').split('/').collect();
     parts.drain(..if parts[0] == "api" { 2 } else { 3 });
-    let mut ask = Ask::default();
+    let authorization = head.headers.get("authorization").and_then(|a| a.to_str().ok()).unwrap_or_default();
+    let mut ask = Ask { authorization: authorization.to_owned(), ..Ask::default() };
     if parts[0] == "namespaces" && parts.len() > 2 {
         ask.namespace = parts[1].into();
         parts.drain(..2);

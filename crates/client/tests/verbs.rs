@@ -6,7 +6,13 @@ use trireme_client::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 
 use crate::{Stage, over_both_doors};
 
-over_both_doors!(objects_come_and_go, refusals_are_statuses, discovery_and_dynamic_objects);
+over_both_doors!(
+    objects_come_and_go,
+    refusals_are_statuses,
+    dynamic_objects_keep_everything,
+    service_accounts_act_with_tokens_that_are_asked_for,
+    an_answer_that_got_lost_makes_nothing_twice,
+);
 
 fn map(name: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name}, "data": {"text": "a"}})).unwrap()
@@ -46,11 +52,31 @@ async fn refusals_are_statuses(stage: Stage) {
     assert!(maps.get("two").await.is_ok());
 }
 
-async fn discovery_and_dynamic_objects(stage: Stage) {
+async fn dynamic_objects_keep_everything(stage: Stage) {
     let resource = trireme_client::ApiResource::of::<ConfigMap>();
     let objects = stage.client.dynamic(&resource, "default");
     let object = serde_json::from_value(json!({"metadata": {"name": "any"}, "unknown": {"to": "us"}})).unwrap();
     let made = objects.create(&PostParams::default(), &object).await.unwrap();
     assert_eq!(made.value()["unknown"]["to"], "us");
     assert_eq!(made.value()["kind"], "ConfigMap");
+}
+
+async fn service_accounts_act_with_tokens_that_are_asked_for(stage: Stage) {
+    let accounts = stage.client.service_accounts().unwrap();
+    let acting = accounts.client("kube-system", "web-controller");
+    let maps = acting.namespaced::<ConfigMap>("default");
+    // The account is made, a token asked for and used.
+    maps.create(&PostParams::default(), &map("one")).await.unwrap();
+    assert_eq!(stage.fake.authorization(), "Bearer token-of-web-controller");
+    assert_eq!(stage.fake.list("serviceaccounts", "kube-system").0.len(), 1);
+    stage.client.namespaced::<ConfigMap>("default").get("one").await.unwrap();
+    assert_eq!(stage.fake.authorization(), "");
+}
+
+async fn an_answer_that_got_lost_makes_nothing_twice(stage: Stage) {
+    let maps = stage.client.namespaced::<ConfigMap>("default");
+    stage.fake.lose_answers(1);
+    let made = maps.create_certainly(&map("chosen-x7k2p")).await.unwrap();
+    assert_eq!(made.metadata.name.as_deref(), Some("chosen-x7k2p"));
+    assert_eq!(stage.fake.list("configmaps", "").0.len(), 1);
 }

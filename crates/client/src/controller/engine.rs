@@ -214,8 +214,12 @@ impl Term {
             if let Some(claim) = &self.controller.claim {
                 claim.doubt();
             }
-        } else if call.is_conflict() || call.is_not_found() || call.is_already_exists() {
-            // Someone else was faster: look again.
+        } else if call.is_conflict()
+            || call.is_not_found()
+            || call.is_already_exists()
+            || call.is_namespace_terminating()
+        {
+            // Someone else was faster, or all of it is going away: look again.
             tracing::debug!(controller, %key, %error, "the world changed meanwhile");
         } else if call.is_outcome_unknown() {
             tracing::info!(controller, %key, %error, "the outcome of a call is unknown");

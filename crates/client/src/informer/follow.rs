@@ -97,7 +97,8 @@ impl<K: Object> Follower<K> {
                     match error.code() {
                         Some(410) => tracing::debug!(resource, "the watch stood too far back, listing again"),
                         Some(_) => tracing::warn!(resource, %error, "cannot follow"),
-                        None => tracing::info!(resource, %error, "cannot follow"),
+                        // Of a broken connection the transport tells once for all that use it.
+                        None => tracing::debug!(resource, %error, "cannot follow"),
                     }
                     if !self.wait(backoff.wait()).await {
                         return;

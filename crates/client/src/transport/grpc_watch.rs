@@ -88,7 +88,10 @@ impl Owner {
                 Ok(events) => {
                     backoff.reset();
                     match self.serve(events, &requests, &mut commands).await {
-                        Ended::Broken(error) => self.fail_all(&error).await,
+                        Ended::Broken(error) => {
+                            tracing::info!(%error, watches = self.listeners.len(), "the watches broke, opening them again");
+                            self.fail_all(&error).await;
+                        }
                         Ended::NobodyLeft => return,
                     }
                 }
@@ -97,6 +100,7 @@ impl Owner {
                     while let Ok(command) = commands.try_recv() {
                         self.handle(command, &requests);
                     }
+                    tracing::info!(%error, "cannot watch");
                     self.fail_all(&error).await;
                     tokio::time::sleep(backoff.wait()).await;
                 }

@@ -121,7 +121,8 @@ impl Graph {
             }
             Change::Updated { old, new } => {
                 let mut keys = Vec::new();
-                if is_interesting(new) {
+                let looks = |o: &MetaObject| (owners(o).to_vec(), o.is_deleting(), o.metadata.finalizers.clone());
+                if looks(old) != looks(new) && self.is_interesting(new) {
                     keys.push(own());
                 }
                 // An owner that waits looks again when a dependent lets go of it or begins to go.
@@ -135,9 +136,26 @@ impl Graph {
                 }
                 keys
             }
-            Change::Added(object) if is_interesting(object) => vec![own()],
+            Change::Added(object) if self.is_interesting(object) => vec![own()],
             Change::Added(_) => Vec::new(),
         }
+    }
+
+    /// It waits for the collector, or has an owner that has to be looked at: most owners are known and stay, and wake
+    /// what they own when they go.
+    fn is_interesting(&self, object: &MetaObject) -> bool {
+        if object.is_deleting() {
+            return has_finalizer(object, FOREGROUND) || has_finalizer(object, ORPHAN);
+        }
+        let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+        let stays = |owner: &MetaObject| !waits_for_dependents(owner);
+        owners(object).iter().any(|reference| !self.known_owner(reference, namespace).is_some_and(|o| stays(&o)))
+    }
+
+    /// An object of this uid and kind lies in another namespace than a reference can mean.
+    pub(super) fn lies_elsewhere(&self, reference: &OwnerReference) -> bool {
+        let informer = self.resource_of(reference).and_then(|r| self.informers.get(&r.group_resource()));
+        informer.is_some_and(|i| i.store().list().iter().any(|o| o.uid() == reference.uid))
     }
 
     fn owner_keys(&self, object: &MetaObject) -> Vec<ObjectKey> {
@@ -150,15 +168,6 @@ impl Graph {
                 Some(key_of(resource, &ObjectKey::new(namespace, reference.name.clone())))
             })
             .collect()
-    }
-}
-
-/// It has owners to look at, or waits for the collector.
-fn is_interesting(object: &MetaObject) -> bool {
-    if object.is_deleting() {
-        has_finalizer(object, FOREGROUND) || has_finalizer(object, ORPHAN)
-    } else {
-        !owners(object).is_empty()
     }
 }
 

@@ -9,12 +9,13 @@ mod plan;
 use std::time::Duration;
 
 use futures::future::join_all;
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use trireme_client::{
-    Action, ApiResource, Client, Controller, DeleteParams, Error, MetaObject, Object, ObjectKey, Patch, PatchParams,
-    Preconditions, ReconcileError, Reconciler, WorkQueue, backoff::Backoff,
+    Action, ApiResource, Client, Controller, DeleteParams, Error, EventRecorder, EventType, MetaObject, Object,
+    ObjectKey, Patch, PatchParams, Preconditions, ReconcileError, Reconciler, WorkQueue, backoff::Backoff,
 };
 
 use crate::cluster::Cluster;
@@ -27,6 +28,7 @@ const DISCOVERY: Duration = Duration::from_secs(30);
 
 /// Runs until dropped.
 pub(crate) async fn run(cluster: Cluster, workers: usize) {
+    let events = cluster.events("garbage-collector-controller");
     let mut graph: Option<Graph> = None;
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
     loop {
@@ -41,7 +43,7 @@ pub(crate) async fn run(cluster: Cluster, workers: usize) {
         backoff.reset();
         let resources = followed(&served);
         let next = Graph::new(cluster.reader(), &cluster.tasks, &served, graph.as_ref());
-        let (controller, collector) = controller(&cluster, &next);
+        let (controller, collector) = controller(&cluster, &next, &events);
         graph = Some(next);
         tokio::select! {
             () = controller.run(workers, collector) => {}
@@ -62,18 +64,24 @@ async fn changed(client: &Client, resources: Vec<ApiResource>) {
     }
 }
 
-fn controller(cluster: &Cluster, graph: &Graph) -> (Controller, Arc<dyn Reconciler>) {
+fn controller(cluster: &Cluster, graph: &Graph, events: &EventRecorder) -> (Controller, Arc<dyn Reconciler>) {
     let mut controller = cluster.controller(NAME);
     for informer in graph.informers() {
         let (graph, resource) = (graph.clone(), informer.resource().clone());
         controller = controller.watch_changes(informer, move |change| graph.woken(&resource, change));
     }
-    let collector = Collector { client: cluster.client.clone(), graph: graph.clone(), queue: controller.queue() };
+    let collector = Collector {
+        client: cluster.client.clone(),
+        events: events.clone(),
+        graph: graph.clone(),
+        queue: controller.queue(),
+    };
     (controller, Arc::new(collector))
 }
 
 struct Collector {
     client: Client,
+    events: EventRecorder,
     graph: Graph,
     queue: WorkQueue<ObjectKey>,
 }
@@ -172,7 +180,33 @@ impl Collector {
         }
         let namespace = if resource.namespaced { namespace.as_str() } else { "" };
         let owner = self.client.metadata(resource, namespace).get_opt(&reference.name).await?;
-        Ok(owner.filter(|o| o.uid() == reference.uid).map_or(Owner::Absent, |o| state(&o)))
+        match owner.filter(|o| o.uid() == reference.uid) {
+            Some(owner) => Ok(state(&owner)),
+            None => {
+                if resource.namespaced && self.graph.lies_elsewhere(reference) {
+                    self.tell_namespace(item, reference, namespace);
+                }
+                Ok(Owner::Absent)
+            }
+        }
+    }
+
+    /// An owner in another namespace is none.
+    fn tell_namespace(&self, item: &Found, reference: &OwnerReference, namespace: &str) {
+        let meta = &item.object.metadata;
+        let about = ObjectReference {
+            api_version: Some(item.resource.api_version()),
+            kind: Some(item.resource.kind.clone()),
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+            uid: meta.uid.clone(),
+            ..ObjectReference::default()
+        };
+        let OwnerReference { api_version, kind, name, uid, .. } = reference;
+        let text = format!(
+            "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in namespace {namespace:?}"
+        );
+        self.events.event_for(about, EventType::Warning, "OwnerRefInvalidNamespace", text);
     }
 
     /// Takes owners out of an object's references.

@@ -33,12 +33,18 @@ struct Evictions {
 /// The controller and its work.
 pub(crate) fn controller(cluster: &Cluster) -> (Controller, Arc<dyn Reconciler>) {
     let (pods, nodes) = (cluster.pods(), cluster.nodes());
-    let all = pods.store();
+    let (all, known) = (pods.store(), nodes.store());
     let controller = cluster
         .controller(NAME)
-        .watch_changes(&pods, |change| match change {
+        // A pod is looked at when it comes to a node that evicts; when a node begins to, its pods are.
+        .watch_changes(&pods, move |change| match change {
             Change::Updated { old, new } if placed(old) == placed(new) => Vec::new(),
-            change => vec![change.object().key()],
+            Change::Updated { new: pod, .. } | Change::Added(pod) => {
+                let node = placed(pod).0.and_then(|name| known.find("", name));
+                let evicts = node.is_some_and(|n| !evicting(&n).is_empty());
+                if evicts && !pod.is_deleting() { vec![pod.key()] } else { Vec::new() }
+            }
+            Change::Deleted(_) => Vec::new(),
         })
         .watch_changes(&nodes, move |change| match change {
             Change::Updated { old, new } if evicting(old) == evicting(new) => Vec::new(),
