@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use trireme_machinery::field::{self, ErrorList};
+use trireme_machinery::go;
 use trireme_machinery::labels::{Options, validate_selector};
 use trireme_machinery::names;
 use trireme_machinery::path::Path;
@@ -222,4 +223,34 @@ pub(crate) fn immutable(new: &Node<'_>, old: &Node<'_>, key: &str, errors: &mut 
     if is.value != was.value {
         errors.push(field::invalid(&is.path, is.value, IMMUTABLE));
     }
+}
+
+/// An object as Go writes it: in the order of its fields.
+pub(crate) fn in_order<'a>(fields: impl IntoIterator<Item = (&'a str, String)>) -> String {
+    let fields: Vec<String> = fields.into_iter().map(|(key, text)| format!("\"{key}\":{text}")).collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+/// A label selector as Go writes it.
+pub(crate) fn selector_in_order(selector: &Value) -> String {
+    let mut fields = Vec::new();
+    if selector["matchLabels"].as_object().is_some_and(|labels| !labels.is_empty()) {
+        fields.push(("matchLabels", go::json(&selector["matchLabels"])));
+    }
+    let expressions = selector["matchExpressions"].as_array().map_or(&[] as &[Value], Vec::as_slice);
+    if !expressions.is_empty() {
+        let all: Vec<String> = expressions
+            .iter()
+            .map(|e| {
+                let text = |key: &str| go::json(&Value::from(e[key].as_str().unwrap_or_default()));
+                let mut fields = vec![("key", text("key")), ("operator", text("operator"))];
+                if e["values"].as_array().is_some_and(|values| !values.is_empty()) {
+                    fields.push(("values", go::json(&e["values"])));
+                }
+                in_order(fields)
+            })
+            .collect();
+        fields.push(("matchExpressions", format!("[{}]", all.join(","))));
+    }
+    in_order(fields)
 }

@@ -8,6 +8,7 @@ use crate::facts;
 /// Type and field.
 const FIELDS: &[(&str, &[&str])] = &[
     ("batch.v1.JobSpec", &["scheduling"]),
+    ("coordination.v1.LeaseSpec", &["preferredHolder", "strategy"]),
     ("core.v1.ClusterTrustBundleProjection", &["user"]),
     ("core.v1.ConfigMapVolumeSource", &["defaultUser"]),
     ("core.v1.ContainerStatus", &["stopSignal"]),

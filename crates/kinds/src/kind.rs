@@ -1,6 +1,7 @@
 //! A kind: a schema with hooks, and where it is served and stored.
 
 use std::sync::Arc;
+use trireme_machinery::status::Status;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -171,6 +172,14 @@ impl Kind {
         let mut errors = metadata::validate_update(self, new, old);
         errors.extend(self.hooks.validate_update(new, old, ctx));
         metadata::once(errors)
+    }
+
+    /// The refusal of an object with such mistakes.
+    pub fn invalid(&self, name: &str, errors: ErrorList) -> Status {
+        let mut gvk = self.gvk();
+        // Kubernetes names the group that the kind has within it, which is that of the version it stores.
+        gvk.group = self.storage_version.split_once('/').map_or_else(String::new, |(group, _)| group.to_owned());
+        Status::invalid(&gvk, name, errors)
     }
 
     /// What is wrong with an update of the status.

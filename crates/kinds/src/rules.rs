@@ -26,8 +26,6 @@ pub enum NameRule {
     PathSegment,
     /// An IP address, written as it always is.
     IpAddress,
-    /// Anything.
-    Any,
 }
 
 /// What a kind states about itself that needs no code. The defaults are what most kinds do.
@@ -82,7 +80,6 @@ impl NameRule {
             }
             Self::PathSegment => names::is_path_segment(name),
             Self::IpAddress => ip::canonical_address(&Path::nil(), name).into_iter().map(|e| e.detail).collect(),
-            Self::Any => Vec::new(),
         }
     }
 }

@@ -5,7 +5,7 @@ use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::labels::Selector;
 use trireme_machinery::names;
 
-use crate::check::{NOT_NEGATIVE, Node};
+use crate::check::{NOT_NEGATIVE, Node, selector_in_order};
 use crate::core::pod_spec;
 
 /// The selector of a workload must be there and select something; `what` is said of an empty one.
@@ -27,8 +27,19 @@ pub(crate) fn not_empty(spec: &Node<'_>, what: &str, errors: &mut ErrorList) {
 }
 
 /// The template must carry the labels that the selector selects; with `empty` also an empty selector must select them.
-pub(crate) fn template_labels(spec: &Node<'_>, empty: bool, errors: &mut ErrorList) {
-    let Ok(selector) = Selector::from_label_selector(spec.get("selector").value) else { return };
+/// `wrong` is what is said of a selector that cannot be one.
+pub(crate) fn template_labels(spec: &Node<'_>, empty: bool, wrong: Option<&str>, errors: &mut ErrorList) {
+    let given = spec.get("selector");
+    let selector = match Selector::from_label_selector(given.value) {
+        Ok(selector) => selector,
+        Err(_) => {
+            if let Some(wrong) = wrong {
+                let shown = selector_in_order(given.value);
+                errors.push(field::invalid(&given.path, given.value, wrong).showing(shown));
+            }
+            return;
+        }
+    };
     if spec.has("selector") && selector.is_empty() && !empty {
         return;
     }

@@ -52,6 +52,8 @@ pub struct Error {
     pub field: String,
     /// The value at fault; `None` where none is shown.
     pub bad_value: Option<Value>,
+    /// How the value is shown, if not as it is: Kubernetes sometimes shows types of its own, in the order of their fields.
+    pub shown: Option<String>,
     /// More about it; may be empty.
     pub detail: String,
 }
@@ -102,14 +104,22 @@ impl ErrorType {
 
 impl Error {
     fn new(error_type: ErrorType, field: &Path, bad_value: Option<Value>, detail: impl Into<String>) -> Self {
-        Self { error_type, field: field.to_string(), bad_value, detail: detail.into() }
+        Self { error_type, field: field.to_string(), bad_value, shown: None, detail: detail.into() }
+    }
+
+    /// The same mistake with the value shown as `text`.
+    #[must_use]
+    pub fn showing(mut self, text: impl Into<String>) -> Self {
+        self.shown = Some(text.into());
+        self
     }
 
     /// The message without the field, as it stands in a Status' causes.
     pub fn body(&self) -> String {
         let words = self.error_type.words();
-        let mut text = match &self.bad_value {
-            Some(value) if self.error_type.shows_value() => format!("{words}: {}", show(value)),
+        let mut text = match (&self.shown, &self.bad_value) {
+            (Some(shown), _) => format!("{words}: {shown}"),
+            (None, Some(value)) if self.error_type.shows_value() => format!("{words}: {}", show(value)),
             _ => words.to_owned(),
         };
         if !self.detail.is_empty() {
@@ -177,7 +187,8 @@ where
     S: AsRef<str>,
 {
     let supported: Vec<String> = supported.into_iter().map(|value| go::quote(value.as_ref())).collect();
-    let detail = if supported.is_empty() { String::new() } else { format!("supported values: {}", supported.join(", ")) };
+    let detail =
+        if supported.is_empty() { String::new() } else { format!("supported values: {}", supported.join(", ")) };
     Error::new(ErrorType::NotSupported, field, value_of(value), detail)
 }
 

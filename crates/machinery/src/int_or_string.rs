@@ -50,7 +50,8 @@ impl IntOrString {
             Self::String(text) => text,
         };
         let invalid = |why: String| Error::IntOrString(format!("invalid value for IntOrString: {why}"));
-        let digits = text.strip_suffix('%').ok_or_else(|| invalid("invalid type: string is not a percentage".to_owned()))?;
+        let digits =
+            text.strip_suffix('%').ok_or_else(|| invalid("invalid type: string is not a percentage".to_owned()))?;
         let percent: i64 = digits.parse().map_err(|_| {
             invalid(format!("invalid value {}: strconv.Atoi: parsing {}: invalid syntax", quote(text), quote(digits)))
         })?;

@@ -257,8 +257,7 @@ pub fn add_finalizer(object: &mut Value, finalizer: &str) {
 
 /// Takes a finalizer out; whether it was there.
 pub fn remove_finalizer(object: &mut Value, finalizer: &str) -> bool {
-    let left: Vec<String> =
-        finalizers(object).filter(|held| *held != finalizer).map(str::to_owned).collect();
+    let left: Vec<String> = finalizers(object).filter(|held| *held != finalizer).map(str::to_owned).collect();
     let held = left.len() != finalizers(object).count();
     if held {
         set_finalizers(object, left.iter().map(String::as_str));

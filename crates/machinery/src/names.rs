@@ -91,8 +91,7 @@ pub fn is_dns1035_label(value: &str) -> Vec<String> {
 
 /// A qualified name, the form of label keys: an optional DNS subdomain and a slash, then a name.
 pub fn is_qualified_name(value: &str) -> Vec<String> {
-    const WORDS: &str =
-        "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+    const WORDS: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
     const EXAMPLES: [&str; 3] = ["MyName", "my.name", "123-abc"];
     let mut errors = Vec::new();
     let parts: Vec<&str> = value.split('/').collect();
@@ -170,7 +169,10 @@ pub fn is_env_var_name(value: &str) -> Vec<String> {
         errors.push("environment variable name must be non-empty".to_owned());
     }
     if !value.chars().all(|c| matches!(c, ' '..='~') && c != '=') {
-        errors.push("a valid environment variable name must consist only of printable ASCII characters other than '='".to_owned());
+        errors.push(
+            "a valid environment variable name must consist only of printable ASCII characters other than '='"
+                .to_owned(),
+        );
     }
     errors
 }
@@ -388,16 +390,15 @@ mod tests {
         for good in ["a", "A_b.c", "example.com/x", "1/2"] {
             assert!(is_qualified_name(good).is_empty(), "{good}");
         }
-        assert_eq!(
-            is_qualified_name("/x"),
-            ["prefix part must be non-empty"]
-        );
+        assert_eq!(is_qualified_name("/x"), ["prefix part must be non-empty"]);
         assert_eq!(
             is_qualified_name("a/b/c"),
-            ["a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+            [
+                "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
               alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
               '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' \
-              (e.g. 'example.com/MyName')"]
+              (e.g. 'example.com/MyName')"
+            ]
         );
         assert_eq!(is_qualified_name("").len(), 2);
         assert_eq!(is_label_value(&"v".repeat(64)), ["must be no more than 63 bytes"]);

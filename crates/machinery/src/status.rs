@@ -371,8 +371,9 @@ impl Status {
 
     /// 500: the operation could not be done now, a repetition may work.
     pub fn server_timeout(resource: &GroupResource, operation: &str, retry_after_seconds: i32) -> Self {
-        let message =
-            format!("The {operation} operation against {resource} could not be completed at this time, please try again.");
+        let message = format!(
+            "The {operation} operation against {resource} could not be completed at this time, please try again."
+        );
         Self::of(resource, operation, 500, Reason::ServerTimeout, message).with_retry_after(retry_after_seconds)
     }
 
@@ -389,7 +390,8 @@ impl Status {
 
     /// 504: the version asked for is ahead of what this server has seen.
     pub fn too_large_resource_version(asked: u64, current: u64, retry_after_seconds: i32) -> Self {
-        let mut status = Self::timeout(format!("Too large resource version: {asked}, current: {current}"), retry_after_seconds);
+        let mut status =
+            Self::timeout(format!("Too large resource version: {asked}, current: {current}"), retry_after_seconds);
         if let Some(details) = &mut status.details {
             details.causes.push(Cause {
                 reason: cause::RESOURCE_VERSION_TOO_LARGE.to_owned(),

@@ -95,9 +95,6 @@ mod tests {
         set_default(&mut object, &["spec", "paused"], false);
         assert_eq!(remove(&mut object, &["spec", "list"]), Some(json!([1])));
         assert_eq!(remove(&mut object, &["none", "list"]), None);
-        assert_eq!(
-            object,
-            json!({"spec": {"replicas": 2, "name": "a", "paused": false}, "status": {"ready": true}})
-        );
+        assert_eq!(object, json!({"spec": {"replicas": 2, "name": "a", "paused": false}, "status": {"ready": true}}));
     }
 }

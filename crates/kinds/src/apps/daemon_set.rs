@@ -1,13 +1,14 @@
 //! DaemonSet (v1 of apps).
 
 use crate::cells;
-use crate::check::{Node, immutable};
+use crate::check::{Node, immutable, in_order};
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, containers, field, images, wide};
 use crate::workload;
-use serde_json::{Value, json};
+use serde_json::Value;
 use trireme_machinery::field::{self, ErrorList};
+use trireme_machinery::go;
 use trireme_machinery::meta;
 
 /// What it is.
@@ -106,7 +107,7 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 fn validate(set: &Value, errors: &mut ErrorList) {
     let spec = Node::of(set, "spec");
     spec.selector("selector", errors);
-    workload::template_labels(&spec, true, errors);
+    workload::template_labels(&spec, true, None, errors);
     if let Some(selector) = spec.given("selector")
         && selector.is_empty("matchLabels")
         && selector.is_empty("matchExpressions")
@@ -137,8 +138,15 @@ fn strategy(strategy: &Node<'_>, errors: &mut ErrorList) {
             }
         }
         ty => {
-            let value = json!({"Type": ty, "RollingUpdate": strategy.get("rollingUpdate").value});
-            errors.push(field::not_supported(&strategy.path, &value, ["RollingUpdate", "OnDelete"]));
+            let rolling = strategy.given("rollingUpdate").map_or_else(
+                || "null".to_owned(),
+                |r| {
+                    let json = |key: &str| go::json(r.get(key).value);
+                    in_order([("MaxUnavailable", json("maxUnavailable")), ("MaxSurge", json("maxSurge"))])
+                },
+            );
+            let shown = in_order([("Type", go::json(&ty.into())), ("RollingUpdate", rolling)]);
+            errors.push(field::not_supported(&strategy.path, ty, ["RollingUpdate", "OnDelete"]).showing(shown));
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Deployment (v1 of apps).
 
 use crate::cells;
-use crate::check::{Node, immutable};
+use crate::check::{Node, immutable, in_order};
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, containers, field, images, wide, words};
 use crate::workload;
-use serde_json::{Value, json};
+use serde_json::Value;
 use trireme_machinery::field::{self, ErrorList};
+use trireme_machinery::go;
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -88,7 +89,7 @@ fn validate(deployment: &Value, errors: &mut ErrorList) {
     spec.nonnegative("replicas", errors);
     workload::selector(&spec, "deployment", errors);
     if spec.has("selector") {
-        workload::template_labels(&spec, false, errors);
+        workload::template_labels(&spec, false, Some("invalid label selector"), errors);
     }
     workload::template(&spec, errors);
     workload::always_running(&spec, &spec.get("template"), "ReplicaSet", errors);
@@ -117,8 +118,15 @@ fn strategy(strategy: &Node<'_>, errors: &mut ErrorList) {
             workload::at_most_all(&unavailable, errors);
         }
         ty => {
-            let value = json!({"Type": ty, "RollingUpdate": strategy.get("rollingUpdate").value});
-            errors.push(field::not_supported(&strategy.path, &value, ["Recreate", "RollingUpdate"]));
+            let rolling = strategy.given("rollingUpdate").map_or_else(
+                || "null".to_owned(),
+                |r| {
+                    let json = |key: &str| go::json(r.get(key).value);
+                    in_order([("MaxUnavailable", json("maxUnavailable")), ("MaxSurge", json("maxSurge"))])
+                },
+            );
+            let shown = in_order([("Type", go::json(&ty.into())), ("RollingUpdate", rolling)]);
+            errors.push(field::not_supported(&strategy.path, ty, ["Recreate", "RollingUpdate"]).showing(shown));
         }
     }
 }

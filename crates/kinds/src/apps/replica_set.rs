@@ -72,7 +72,7 @@ fn validate(set: &Value, errors: &mut ErrorList) {
     spec.nonnegative("minReadySeconds", errors);
     workload::selector(&spec, "deployment", errors);
     if spec.has("selector") {
-        workload::template_labels(&spec, false, errors);
+        workload::template_labels(&spec, false, Some("invalid label selector"), errors);
     }
     workload::template(&spec, errors);
     workload::always_running(&spec, &spec.get("template"), "ReplicaSet", errors);

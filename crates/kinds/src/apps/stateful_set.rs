@@ -1,7 +1,7 @@
 //! StatefulSet (v1 of apps).
 
 use crate::cells;
-use crate::check::{NOT_NEGATIVE, Node, immutable};
+use crate::check::{NOT_NEGATIVE, Node, immutable, in_order};
 use crate::core::pod_spec;
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
@@ -9,6 +9,7 @@ use crate::table::{AGE, NAME, TableColumn, column, containers, images, words};
 use crate::workload;
 use serde_json::{Value, json};
 use trireme_machinery::field::{self, ErrorList};
+use trireme_machinery::go;
 use trireme_machinery::names;
 
 /// What it is.
@@ -91,7 +92,7 @@ fn validate(set: &Value, errors: &mut ErrorList) {
     }
     workload::selector(&spec, "statefulset", errors);
     if spec.has("selector") {
-        workload::template_labels(&spec, false, errors);
+        workload::template_labels(&spec, false, Some(""), errors);
     }
     template(&spec, errors);
     workload::always_running(&spec, &spec.get("template"), "StatefulSet", errors);
@@ -124,11 +125,8 @@ fn strategy(spec: &Node<'_>, errors: &mut ErrorList) {
         "" => errors.push(field::required(&strategy.path, "")),
         "OnDelete" => {
             if let Some(rolling) = rolling {
-                errors.push(field::invalid(
-                    &rolling.path,
-                    &internal(&rolling),
-                    "only allowed for updateStrategy 'RollingUpdate'",
-                ));
+                let why = "only allowed for updateStrategy 'RollingUpdate'";
+                errors.push(field::invalid(&rolling.path, rolling.value, why).showing(internal(&rolling)));
             }
         }
         "RollingUpdate" => {
@@ -143,13 +141,18 @@ fn strategy(spec: &Node<'_>, errors: &mut ErrorList) {
             }
         }
         ty => {
-            let value = json!({"Type": ty, "RollingUpdate": rolling.map(|r| internal(&r))});
-            errors.push(field::invalid(&strategy.path, &value, "must be 'RollingUpdate' or 'OnDelete'"));
+            let rolling = rolling.map_or_else(|| "null".to_owned(), |r| internal(&r));
+            let shown = in_order([("Type", go::json(&ty.into())), ("RollingUpdate", rolling)]);
+            let why = "must be 'RollingUpdate' or 'OnDelete'";
+            errors.push(field::invalid(&strategy.path, ty, why).showing(shown));
         }
     }
 }
 
 /// As Kubernetes' internal type prints itself.
-fn internal(rolling: &Node<'_>) -> Value {
-    json!({"Partition": rolling.int("partition"), "MaxUnavailable": rolling.get("maxUnavailable").value})
+fn internal(rolling: &Node<'_>) -> String {
+    in_order([
+        ("Partition", rolling.int("partition").to_string()),
+        ("MaxUnavailable", go::json(rolling.get("maxUnavailable").value)),
+    ])
 }

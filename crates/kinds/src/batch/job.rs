@@ -164,7 +164,7 @@ fn spec_and_selector(spec: &Node<'_>, errors: &mut ErrorList) {
     } else {
         errors.push(field::required(&spec.path.child("selector"), ""));
     }
-    workload::template_labels(spec, true, errors);
+    workload::template_labels(spec, true, None, errors);
 }
 
 /// The Pods of an indexed Job are called by their index.

@@ -1,10 +1,10 @@
 //! What is wrong with the spec of a Job, in a Job or in the template of a CronJob.
 
-use serde_json::json;
 use trireme_machinery::field::{self, ErrorList};
+use trireme_machinery::go;
 use trireme_machinery::names;
 
-use crate::check::Node;
+use crate::check::{Node, in_order};
 use crate::core::pod_spec;
 
 const MAX_PARALLELISM_INDEXED: i64 = 100_000;
@@ -236,10 +236,14 @@ fn success_policy(spec: &Node<'_>, policy: &Node<'_>, indexed: bool, errors: &mu
     if !indexed {
         let printed: Vec<_> = rules
             .iter()
-            .map(|r| json!({"SucceededIndexes": r.get("succeededIndexes").value, "SucceededCount": r.get("succeededCount").value}))
+            .map(|r| {
+                let json = |key: &str| go::json(r.get(key).value);
+                in_order([("SucceededIndexes", json("succeededIndexes")), ("SucceededCount", json("succeededCount"))])
+            })
             .collect();
-        let value = json!({"Rules": if policy.has("rules") { json!(printed) } else { json!(null) }});
-        errors.push(field::invalid(&policy.path, &value, "requires indexed completion mode"));
+        let rules = if policy.has("rules") { format!("[{}]", printed.join(",")) } else { "null".to_owned() };
+        let why = "requires indexed completion mode";
+        errors.push(field::invalid(&policy.path, policy.value, why).showing(in_order([("Rules", rules)])));
         return;
     }
     if rules.is_empty() {

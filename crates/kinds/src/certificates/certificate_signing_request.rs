@@ -21,7 +21,7 @@ pub(crate) fn definition() -> Definition {
         .short(&["csr"])
         .serves("approval", "CertificateSigningRequest", &["get", "patch", "update"])
         .status()
-        .names(NameRule::Any)
+        .names(NameRule::PathSegment)
         .hooks(CertificateSigningRequest)
 }
 

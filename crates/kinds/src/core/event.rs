@@ -14,7 +14,7 @@ use crate::table::{TableColumn, column, field, wide};
 pub(crate) fn definition() -> Definition {
     Definition::new("", "v1", "Event", "events")
         .free_finalizers()
-        .names(NameRule::Any)
+        .names(NameRule::PathSegment)
         .short(&["ev"])
         .create_on_update()
         .hooks(Event)

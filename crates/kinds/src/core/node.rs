@@ -1,10 +1,11 @@
 //! Node (v1).
 
-use crate::check::Node;
+use crate::check::{Node, in_order};
 use crate::core::pod_spec;
 use crate::ip;
 use std::collections::BTreeSet;
 use trireme_machinery::field::{self, ErrorList};
+use trireme_machinery::go;
 use trireme_machinery::names;
 use trireme_machinery::path::Path;
 
@@ -183,7 +184,14 @@ fn taints(spec: &Node<'_>, errors: &mut ErrorList) {
         taint.required_one_of("effect", &["NoSchedule", "PreferNoSchedule", "NoExecute"], errors);
         let identity = (taint.str("key"), taint.str("effect"));
         if seen.contains(&identity) {
-            let mut error = field::duplicate(&taint.path, taint.value);
+            let json = |key: &str| go::json(&taint.str(key).into());
+            let shown = in_order([
+                ("Key", json("key")),
+                ("Value", json("value")),
+                ("Effect", json("effect")),
+                ("TimeAdded", go::json(taint.get("timeAdded").value)),
+            ]);
+            let mut error = field::duplicate(&taint.path, taint.value).showing(shown);
             error.detail = "taints must be unique by key and effect pair".to_owned();
             errors.push(error);
         }

@@ -1,13 +1,14 @@
 //! What is wrong with a Service.
 
 use std::net::IpAddr;
+use trireme_machinery::go;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::names;
 use trireme_machinery::path::Path;
 
-use crate::check::Node;
+use crate::check::{Node, in_order};
 use crate::{ip, metadata};
 
 const ONLY_LOAD_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
@@ -131,8 +132,15 @@ fn port_numbers(spec: &Node<'_>, ty: &str, errors: &mut ErrorList) {
     for port in &ports {
         let key = (port.str("protocol"), port.int("port"));
         if own.contains(&key) {
-            let said = json!({"Name": "", "Protocol": key.0, "AppProtocol": null, "Port": key.1, "TargetPort": 0, "NodePort": 0});
-            errors.push(field::duplicate(&port.path, &said));
+            let shown = in_order([
+                ("Name", "\"\"".to_owned()),
+                ("Protocol", go::json(&key.0.into())),
+                ("AppProtocol", "null".to_owned()),
+                ("Port", key.1.to_string()),
+                ("TargetPort", "0".to_owned()),
+                ("NodePort", "0".to_owned()),
+            ]);
+            errors.push(field::duplicate(&port.path, port.value).showing(shown));
         }
         own.push(key);
     }

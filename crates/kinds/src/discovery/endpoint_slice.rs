@@ -23,6 +23,16 @@ pub(crate) fn definition() -> Definition {
 struct EndpointSlice;
 
 impl Hooks for EndpointSlice {
+    fn prepare_create(&self, slice: &mut Value, _: &Context<'_>) {
+        drop_topology(slice);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Context<'_>) {
+        if new["endpoints"] != old["endpoints"] {
+            drop_topology(new);
+        }
+    }
+
     fn table(&self) -> &'static [TableColumn] {
         TABLE
     }
@@ -43,6 +53,15 @@ impl Hooks for EndpointSlice {
         let (new, old) = (Node::root(new), Node::root(old));
         immutable(&new, &old, "addressType", &mut errors);
         errors
+    }
+}
+
+/// Version 1 has a field for the topology of beta versions, which it does not take.
+fn drop_topology(slice: &mut Value) {
+    for endpoint in slice.get_mut("endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(endpoint) = endpoint.as_object_mut() {
+            endpoint.remove("deprecatedTopology");
+        }
     }
 }
 

@@ -1,19 +1,22 @@
 //! PodDisruptionBudget (v1 of policy).
 
-use crate::check::Node;
+use crate::check::{Node, in_order, selector_in_order};
 use crate::workload;
-use serde_json::{Value, json};
+use serde_json::Value;
 use trireme_machinery::field::{self, ErrorList};
+use trireme_machinery::go;
 
 use crate::cells;
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
+use crate::rules::NameRule;
 use crate::table::{AGE, NAME, TableColumn, column, words};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
     Definition::new("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
         .free_finalizers()
+        .names(NameRule::PathSegment)
         .short(&["pdb"])
         .generation()
         .status()
@@ -76,13 +79,16 @@ fn validate(obj: &Value, errors: &mut ErrorList) {
     let spec = Node::of(obj, "spec");
     if spec.has("minAvailable") && spec.has("maxUnavailable") {
         // Printed as the type within Kubernetes has it.
-        let value = json!({
-            "MinAvailable": spec.get("minAvailable").value,
-            "Selector": spec.get("selector").value,
-            "MaxUnavailable": spec.get("maxUnavailable").value,
-            "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy").value,
-        });
-        errors.push(field::invalid(&spec.path, &value, "minAvailable and maxUnavailable cannot be both set"));
+        let json = |key: &str| go::json(spec.get(key).value);
+        let selector = spec.given("selector").map_or_else(|| "null".to_owned(), |s| selector_in_order(s.value));
+        let shown = in_order([
+            ("MinAvailable", json("minAvailable")),
+            ("Selector", selector),
+            ("MaxUnavailable", json("maxUnavailable")),
+            ("UnhealthyPodEvictionPolicy", json("unhealthyPodEvictionPolicy")),
+        ]);
+        let why = "minAvailable and maxUnavailable cannot be both set";
+        errors.push(field::invalid(&spec.path, spec.value, why).showing(shown));
     }
     for key in ["minAvailable", "maxUnavailable"] {
         if let Some(amount) = spec.given(key) {

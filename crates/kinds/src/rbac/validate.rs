@@ -1,10 +1,11 @@
 //! What is wrong with roles and bindings.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use trireme_machinery::field::{self, ErrorList};
+use trireme_machinery::go;
 use trireme_machinery::names;
 
-use crate::check::{IMMUTABLE, Node};
+use crate::check::{IMMUTABLE, Node, in_order};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -55,7 +56,8 @@ pub(super) fn same_role(new: &Value, old: &Value, errors: &mut ErrorList) {
     if new["roleRef"] != old["roleRef"] {
         let role = Node::of(new, "roleRef");
         // Printed as the type within Kubernetes has it.
-        let value = json!({"APIGroup": role.str("apiGroup"), "Kind": role.str("kind"), "Name": role.str("name")});
-        errors.push(field::invalid(&role.path, &value, IMMUTABLE));
+        let json = |key: &str| go::json(&role.str(key).into());
+        let shown = in_order([("APIGroup", json("apiGroup")), ("Kind", json("kind")), ("Name", json("name"))]);
+        errors.push(field::invalid(&role.path, role.value, IMMUTABLE).showing(shown));
     }
 }

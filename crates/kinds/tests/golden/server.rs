@@ -59,11 +59,14 @@ pub(crate) fn create(path: &str, body: &Value) -> Result<Answer, Status> {
     allocate(&kind, &mut obj);
     let errors = kind.validate_create(&obj, &ctx);
     if !errors.is_empty() {
-        let mut status = Status::invalid(&kind.gvk(), obj["metadata"]["name"].as_str().unwrap_or_default(), errors);
+        let mut status = kind.invalid(obj["metadata"]["name"].as_str().unwrap_or_default(), errors);
         status.code = 422;
         return Err(status);
     }
     warnings.extend(kind.hooks.warnings(&obj, None));
+    if kind.storage_version != kind.api_version() {
+        obj = kind.hooks.downgrade(kind.hooks.upgrade(obj));
+    }
     kind.settle_stored(&mut obj);
     Ok(Answer { code: 201, body: obj, warnings })
 }
@@ -106,6 +109,7 @@ pub(crate) fn admit(kind: &Kind, obj: &mut Value) {
     let protection = match kind.kind.as_str() {
         "PersistentVolume" => Some("kubernetes.io/pv-protection"),
         "PersistentVolumeClaim" => Some("kubernetes.io/pvc-protection"),
+        "VolumeAttributesClass" => Some("kubernetes.io/vac-protection"),
         _ => None,
     };
     if let Some(protection) = protection {

@@ -7,7 +7,7 @@ use trireme_kinds::Registry;
 use super::{record, server};
 
 /// How many Tables match. It only grows.
-const FLOOR: usize = 35;
+const FLOOR: usize = 37;
 
 #[test]
 fn columns_and_cells_are_those_of_kubernetes() {

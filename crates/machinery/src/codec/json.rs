@@ -206,9 +206,11 @@ impl Parser<'_> {
                 return Ok(number.into());
             }
         }
-        text.parse().ok().and_then(Number::from_f64).map(Value::Number).ok_or_else(|| {
-            Error::Json(format!("json: cannot unmarshal number {text} into Go value of type float64"))
-        })
+        text.parse()
+            .ok()
+            .and_then(Number::from_f64)
+            .map(Value::Number)
+            .ok_or_else(|| Error::Json(format!("json: cannot unmarshal number {text} into Go value of type float64")))
     }
 
     fn some_digits(&mut self, context: &str) -> Result<(), Error> {
@@ -385,7 +387,9 @@ mod tests {
 
     #[test]
     fn texts_and_numbers_are_read() {
-        let parsed = parse(br#" {"a":"\ud83d\ude00\ud800x\u00e9\n\/","b":[1,-2,18446744073709551615,1.5,1e3,null,true]} "#).unwrap();
+        let parsed =
+            parse(br#" {"a":"\ud83d\ude00\ud800x\u00e9\n\/","b":[1,-2,18446744073709551615,1.5,1e3,null,true]} "#)
+                .unwrap();
         assert_eq!(
             parsed.value,
             json!({"a": "\u{1f600}\u{fffd}x\u{e9}\n/", "b": [1, -2, 18446744073709551615u64, 1.5, 1e3, null, true]})

@@ -30,7 +30,9 @@ pub struct Unknown<'a> {
 /// Opens the envelope of a body.
 pub fn open(body: &[u8]) -> Result<Unknown<'_>, Error> {
     let rest = body.strip_prefix(MAGIC).ok_or_else(|| {
-        Error::Protobuf("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]".to_owned())
+        Error::Protobuf(
+            "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]".to_owned(),
+        )
     })?;
     let mut unknown = Unknown { api_version: String::new(), kind: String::new(), raw: &[] };
     for field in fields(rest) {
@@ -228,7 +230,8 @@ impl Reader<'_> {
                     (_, Wire::Bytes(_)) => true,
                     _ => false,
                 };
-                if fits && self.add(*ty, wire, depth + 1, &mut value).is_ok() && (out.is_null() || !value.is_boolean()) {
+                if fits && self.add(*ty, wire, depth + 1, &mut value).is_ok() && (out.is_null() || !value.is_boolean())
+                {
                     out = value;
                     break;
                 }
@@ -293,10 +296,10 @@ fn fixed<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Error> {
 fn number(message: &[u8], wanted: u32) -> Result<i64, Error> {
     let mut found = 0;
     for field in fields(message) {
-        if let (number, Wire::Varint(value)) = field? {
-            if number == wanted {
-                found = value.cast_signed();
-            }
+        if let (number, Wire::Varint(value)) = field?
+            && number == wanted
+        {
+            found = value.cast_signed();
         }
     }
     Ok(found)
@@ -306,10 +309,10 @@ fn number(message: &[u8], wanted: u32) -> Result<i64, Error> {
 fn bytes(message: &[u8], wanted: u32) -> Result<Option<&[u8]>, Error> {
     let mut found = None;
     for field in fields(message) {
-        if let (number, Wire::Bytes(bytes)) = field? {
-            if number == wanted {
-                found = Some(bytes);
-            }
+        if let (number, Wire::Bytes(bytes)) = field?
+            && number == wanted
+        {
+            found = Some(bytes);
         }
     }
     Ok(found)
@@ -335,7 +338,7 @@ mod tests {
         fn no_bytes_make_it_panic(body in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut builder = SchemaBuilder::default();
             let item = builder.reserve("x", "x");
-            let list = builder.add(Type { name: "".into(), go: "".into(), shape: Shape::List { of: item, kind: Default::default() } });
+            let list = builder.add(Type { name: "".into(), go: "".into(), shape: Shape::List { of: item, kind: Default::default() }, defaults: None });
             let field = |name: &str, ty, number| Field {
                 name: name.into(), ty, required: false, presence: Presence::OmitNil, default: None, enum_values: Vec::new(),
                 atomic: false, patch_strategy: Default::default(), patch_merge_key: None, proto_number: number,

@@ -37,11 +37,7 @@ struct Open {
 
 enum Where {
     List(Vec<Value>),
-    Map {
-        map: Map<String, Value>,
-        merged: Vec<Map<String, Value>>,
-        key: Option<Key>,
-    },
+    Map { map: Map<String, Value>, merged: Vec<Map<String, Value>>, key: Option<Key> },
 }
 
 enum Key {
@@ -70,7 +66,11 @@ impl Composer {
             let done = match event {
                 Event::Scalar(text, style, anchor, tag) => {
                     let merge = style == ScalarStyle::Plain && text == "<<" && tag.is_none() && self.wants_key();
-                    if merge { self.merge_key() } else { self.finish(scalar(&text, style, tag.as_deref())?, anchor, line)? }
+                    if merge {
+                        self.merge_key()
+                    } else {
+                        self.finish(scalar(&text, style, tag.as_deref())?, anchor, line)?
+                    }
                 }
                 Event::Alias(id) => {
                     let aliased = self.aliased(id)?;
@@ -214,14 +214,17 @@ fn key_name(value: &Value) -> Result<String, Error> {
     Ok(match value {
         Value::String(text) => text.clone(),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
-        Value::Null => return Err(Error::Yaml("unsupported map key of type: %!s(<nil>), key: <nil>, value: <nil>".to_owned())),
+        Value::Null => {
+            return Err(Error::Yaml("unsupported map key of type: %!s(<nil>), key: <nil>, value: <nil>".to_owned()));
+        }
         other => return Err(Error::Yaml(format!("yaml: invalid map key: {}", go_json(other)))),
     })
 }
 
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, Error> {
     let short = tag.and_then(Tag::core_suffix);
-    let wrong = |found: &str, wanted: &str| Error::Yaml(format!("yaml: cannot decode !!{found} `{text}` as a !!{wanted}"));
+    let wrong =
+        |found: &str, wanted: &str| Error::Yaml(format!("yaml: cannot decode !!{found} `{text}` as a !!{wanted}"));
     let resolved = match (short, style) {
         (Some("str"), _) => return Ok(text.into()),
         (None, _) if tag.is_some() => return Ok(text.into()),
@@ -299,7 +302,9 @@ mod tests {
     #[test]
     fn words_mean_what_they_mean_in_yaml_1_1() {
         assert_eq!(
-            value("a: 0x1F\nb: 0o17\nc: 017\nd: 1_000\ne: .5\nf: yes\ng: ~\ni: 1e3\nk: 0b11\nl: 12345678901234567890\nj: on\no: 'y'\np: 1.0\nq: +5\ns: -0\nt: 10.96.0.1\nu: 1Gi\nv: 2026-01-01\nw:"),
+            value(
+                "a: 0x1F\nb: 0o17\nc: 017\nd: 1_000\ne: .5\nf: yes\ng: ~\ni: 1e3\nk: 0b11\nl: 12345678901234567890\nj: on\no: 'y'\np: 1.0\nq: +5\ns: -0\nt: 10.96.0.1\nu: 1Gi\nv: 2026-01-01\nw:"
+            ),
             json!({"a": 31, "b": 15, "c": 15, "d": 1000, "e": 0.5, "f": true, "g": null, "i": 1000, "k": 3,
                    "l": 12345678901234567890u64, "j": true, "o": "y", "p": 1, "q": 5, "s": 0, "t": "10.96.0.1",
                    "u": "1Gi", "v": "2026-01-01", "w": null})

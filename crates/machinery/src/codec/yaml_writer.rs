@@ -137,6 +137,7 @@ fn plain_is_fine(string: &str) -> bool {
     let special_start = string.starts_with([
         '-', '?', ':', ',', '[', ']', '{', '}', '#', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`', ' ', '=',
     ]);
-    let dash_word = string.starts_with('-') && string.len() > 1 && !string.starts_with("- ") && !string.starts_with("---");
+    let dash_word =
+        string.starts_with('-') && string.len() > 1 && !string.starts_with("- ") && !string.starts_with("---");
     (!special_start || dash_word) && !string.ends_with([' ', ':']) && !string.contains(": ") && !string.contains(" #")
 }

@@ -111,13 +111,25 @@ impl Requirement {
         let values_path = path.child("values");
         match operator {
             Operator::In | Operator::NotIn if values.is_empty() => {
-                errors.push(field::invalid(&values_path, &values, "for 'in', 'notin' operators, values set can't be empty"));
+                errors.push(field::invalid(
+                    &values_path,
+                    &values,
+                    "for 'in', 'notin' operators, values set can't be empty",
+                ));
             }
             Operator::Equals | Operator::DoubleEquals | Operator::NotEquals if values.len() != 1 => {
-                errors.push(field::invalid(&values_path, &values, "exact-match compatibility requires one single value"));
+                errors.push(field::invalid(
+                    &values_path,
+                    &values,
+                    "exact-match compatibility requires one single value",
+                ));
             }
             Operator::Exists | Operator::DoesNotExist if !values.is_empty() => {
-                errors.push(field::invalid(&values_path, &values, "values set must be empty for exists and does not exist"));
+                errors.push(field::invalid(
+                    &values_path,
+                    &values,
+                    "values set must be empty for exists and does not exist",
+                ));
             }
             Operator::GreaterThan | Operator::LessThan => {
                 if values.len() != 1 {
@@ -229,10 +241,10 @@ impl Selector {
         }
         for expression in tree::list(selector, &["matchExpressions"]) {
             let name = tree::text(expression, &["operator"]);
-            let operator = Operator::from_expression(name).ok_or_else(|| {
-                Error::Selector(format!("{} is not a valid label selector operator", quote(name)))
-            })?;
-            let values = tree::list(expression, &["values"]).iter().filter_map(Value::as_str).map(str::to_owned).collect();
+            let operator = Operator::from_expression(name)
+                .ok_or_else(|| Error::Selector(format!("{} is not a valid label selector operator", quote(name))))?;
+            let values =
+                tree::list(expression, &["values"]).iter().filter_map(Value::as_str).map(str::to_owned).collect();
             let key = tree::text(expression, &["key"]);
             terms.push(Requirement::new(key, operator, values, &Path::nil()).map_err(refused)?);
         }

@@ -122,7 +122,8 @@ impl Parser {
         loop {
             match self.look() {
                 (Token::Word | Token::Not, _) => {
-                    let requirement = self.requirement().map_err(|why| format!("unable to parse requirement: {why}"))?;
+                    let requirement =
+                        self.requirement().map_err(|why| format!("unable to parse requirement: {why}"))?;
                     requirements.push(requirement);
                     match self.take() {
                         (Token::End, _) => return Ok(requirements),
@@ -154,7 +155,8 @@ impl Parser {
                 (operator, values)
             }
         };
-        Requirement::new(&key, operator, values.into_iter().collect(), &Path::nil()).map_err(|errors| field::aggregate(&errors))
+        Requirement::new(&key, operator, values.into_iter().collect(), &Path::nil())
+            .map_err(|errors| field::aggregate(&errors))
     }
 
     fn key(&mut self) -> Result<(String, Option<Operator>), String> {

@@ -93,7 +93,9 @@ fn label_selectors_of_objects() {
     assert!(Selector::from_label_selector(&json!({})).unwrap().matches(&labels(&[])));
     assert!(!Selector::from_label_selector(&Value::Null).unwrap().matches(&labels(&[])));
     assert_eq!(
-        Selector::from_label_selector(&json!({"matchExpressions": [{"key": "a", "operator": "Foo"}]})).unwrap_err().to_string(),
+        Selector::from_label_selector(&json!({"matchExpressions": [{"key": "a", "operator": "Foo"}]}))
+            .unwrap_err()
+            .to_string(),
         "\"Foo\" is not a valid label selector operator"
     );
 }
@@ -108,7 +110,7 @@ fn validation_names_the_fields() {
         fields,
         [
             ("spec.selector.matchLabels", "FieldValueInvalid"),
-            ("spec.selector.matchLabels[-]", "FieldValueInvalid"),
+            ("spec.selector.matchLabels", "FieldValueInvalid"),
             ("spec.selector.matchExpressions[0].values", "FieldValueRequired"),
             ("spec.selector.matchExpressions[1].values", "FieldValueForbidden"),
             ("spec.selector.matchExpressions[2].operator", "FieldValueInvalid"),

@@ -19,7 +19,7 @@ pub fn validate_labels(labels: Option<&Map<String, Value>>, path: &Path) -> Erro
     for (key, value) in labels.into_iter().flatten() {
         errors.extend(validate_label_name(key, path));
         let value = value.as_str().unwrap_or_default();
-        errors.extend(names::is_label_value(value).into_iter().map(|wrong| field::invalid(&path.key(key), value, wrong)));
+        errors.extend(names::is_label_value(value).into_iter().map(|wrong| field::invalid(path, value, wrong)));
     }
     errors
 }

@@ -48,7 +48,8 @@ fn name(element: &Element) -> String {
         Element::Value(value) => format!("v:{value}"),
         Element::Index(index) => format!("i:{index}"),
         Element::Key(pairs) => {
-            let pairs: Vec<String> = pairs.iter().map(|(key, value)| format!("{}:{value}", Value::from(key.as_str()))).collect();
+            let pairs: Vec<String> =
+                pairs.iter().map(|(key, value)| format!("{}:{value}", Value::from(key.as_str()))).collect();
             format!("k:{{{}}}", pairs.join(","))
         }
     }

@@ -63,10 +63,10 @@ impl Update<'_> {
     fn managers_before(&self, old: &Value, new: &Value) -> Vec<Manager> {
         let asked = meta::managed_fields(new);
         if self.subresource.is_empty() && !asked.is_empty() {
-            if let [Value::Object(only)] = asked {
-                if only.is_empty() {
-                    return Vec::new();
-                }
+            if let [Value::Object(only)] = asked
+                && only.is_empty()
+            {
+                return Vec::new();
             }
             if let Some(managers) = read(asked) {
                 return managers;
@@ -125,9 +125,17 @@ impl Update<'_> {
 /// What nobody owns.
 fn system_fields() -> Set {
     let mut set = Set::of(&[&["apiVersion"], &["kind"]]);
-    for name in
-        ["name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields", "resourceVersion"]
-    {
+    for name in [
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "selfLink",
+        "uid",
+        "clusterName",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+    ] {
         set = set.union(&Set::of(&[&["metadata", name]]));
     }
     set
@@ -161,7 +169,9 @@ fn cap(managers: &mut Vec<Manager>) {
 /// Those that apply come first, then the older, then by name.
 fn sort(managers: &mut [Manager]) {
     managers.sort_by(|a, b| {
-        let key = |m: &Manager| (m.operation != "Apply", m.time.clone(), m.name.clone(), m.api_version.clone(), m.subresource.clone());
+        let key = |m: &Manager| {
+            (m.operation != "Apply", m.time.clone(), m.name.clone(), m.api_version.clone(), m.subresource.clone())
+        };
         key(a).cmp(&key(b))
     });
 }
@@ -224,7 +234,8 @@ impl Manager {
 pub fn same_but_times(one: &Value, other: &Value) -> bool {
     let plain = |object: &Value| {
         let mut object = object.clone();
-        if let Some(entries) = tree::get_mut(&mut object, &["metadata", "managedFields"]).and_then(Value::as_array_mut) {
+        if let Some(entries) = tree::get_mut(&mut object, &["metadata", "managedFields"]).and_then(Value::as_array_mut)
+        {
             entries.iter_mut().filter_map(Value::as_object_mut).for_each(|entry| _ = entry.remove("time"));
         }
         object

@@ -116,8 +116,14 @@ mod tests {
     #[test]
     fn a_tree_goes_as_a_whole() {
         let set = Set::of(&[&["spec"], &["spec", "a"], &["spec", "b", "c"], &["status", "x"], &["data"]]);
-        assert_eq!(set.without_trees(&Set::of(&[&["spec", "b"], &["status"]])), Set::of(&[&["spec"], &["spec", "a"], &["data"]]));
-        assert_eq!(set.difference(&Set::of(&[&["spec"]])), Set::of(&[&["spec", "a"], &["spec", "b", "c"], &["status", "x"], &["data"]]));
+        assert_eq!(
+            set.without_trees(&Set::of(&[&["spec", "b"], &["status"]])),
+            Set::of(&[&["spec"], &["spec", "a"], &["data"]])
+        );
+        assert_eq!(
+            set.difference(&Set::of(&[&["spec"]])),
+            Set::of(&[&["spec", "a"], &["spec", "b", "c"], &["status", "x"], &["data"]])
+        );
         let empty = set.difference(&set);
         assert!(empty.is_empty());
         assert_eq!(empty.union(&set), set);

@@ -84,8 +84,10 @@ impl Patch {
 impl Operation {
     fn apply(&self, object: &mut Value, copied: &mut usize) -> Result<(), String> {
         let op = self.op.as_deref().unwrap_or("unknown");
-        let path = || self.path.as_deref().ok_or_else(|| format!("{op} operation failed to decode path: missing value"));
-        let from = || self.from.as_deref().ok_or_else(|| format!("{op} operation failed to decode from: missing value"));
+        let path =
+            || self.path.as_deref().ok_or_else(|| format!("{op} operation failed to decode path: missing value"));
+        let from =
+            || self.from.as_deref().ok_or_else(|| format!("{op} operation failed to decode from: missing value"));
         let value = || self.value.clone().unwrap_or_default();
         match op {
             "add" => add(object, path()?, value()),
@@ -100,7 +102,9 @@ impl Operation {
                 let copy = lookup(object, from()?)?.clone();
                 *copied += copy.to_string().len();
                 if *copied > MAX_COPIED {
-                    return Err(format!("unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {MAX_COPIED}"));
+                    return Err(format!(
+                        "unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {MAX_COPIED}"
+                    ));
                 }
                 add(object, path()?, copy)
             }
@@ -218,14 +222,35 @@ mod tests {
     fn operations_do_what_rfc_6902_says() {
         let object = json!({"a": {"b~/c": 1}, "list": [1, 2, 3], "p": false});
         for (patch, result) in [
-            (json!([{"op": "add", "path": "/a/x", "value": 5}]), json!({"a": {"b~/c": 1, "x": 5}, "list": [1, 2, 3], "p": false})),
-            (json!([{"op": "replace", "path": "/a/b~0~1c", "value": 2}]), json!({"a": {"b~/c": 2}, "list": [1, 2, 3], "p": false})),
-            (json!([{"op": "add", "path": "/list/-", "value": 4}]), json!({"a": {"b~/c": 1}, "list": [1, 2, 3, 4], "p": false})),
-            (json!([{"op": "add", "path": "/list/0", "value": 0}]), json!({"a": {"b~/c": 1}, "list": [0, 1, 2, 3], "p": false})),
+            (
+                json!([{"op": "add", "path": "/a/x", "value": 5}]),
+                json!({"a": {"b~/c": 1, "x": 5}, "list": [1, 2, 3], "p": false}),
+            ),
+            (
+                json!([{"op": "replace", "path": "/a/b~0~1c", "value": 2}]),
+                json!({"a": {"b~/c": 2}, "list": [1, 2, 3], "p": false}),
+            ),
+            (
+                json!([{"op": "add", "path": "/list/-", "value": 4}]),
+                json!({"a": {"b~/c": 1}, "list": [1, 2, 3, 4], "p": false}),
+            ),
+            (
+                json!([{"op": "add", "path": "/list/0", "value": 0}]),
+                json!({"a": {"b~/c": 1}, "list": [0, 1, 2, 3], "p": false}),
+            ),
             (json!([{"op": "remove", "path": "/list/-1"}]), json!({"a": {"b~/c": 1}, "list": [1, 2], "p": false})),
-            (json!([{"op": "move", "from": "/list/0", "path": "/first"}]), json!({"a": {"b~/c": 1}, "list": [2, 3], "first": 1, "p": false})),
-            (json!([{"op": "copy", "from": "/a", "path": "/list/1"}]), json!({"a": {"b~/c": 1}, "list": [1, {"b~/c": 1}, 2, 3], "p": false})),
-            (json!([{"op": "test", "path": "/none", "value": null}, {"op": "replace", "path": "", "value": {}}]), json!({})),
+            (
+                json!([{"op": "move", "from": "/list/0", "path": "/first"}]),
+                json!({"a": {"b~/c": 1}, "list": [2, 3], "first": 1, "p": false}),
+            ),
+            (
+                json!([{"op": "copy", "from": "/a", "path": "/list/1"}]),
+                json!({"a": {"b~/c": 1}, "list": [1, {"b~/c": 1}, 2, 3], "p": false}),
+            ),
+            (
+                json!([{"op": "test", "path": "/none", "value": null}, {"op": "replace", "path": "", "value": {}}]),
+                json!({}),
+            ),
         ] {
             assert_eq!(patched(object.clone(), patch.clone()), Ok(result), "{patch}");
         }
@@ -247,7 +272,8 @@ mod tests {
             assert!(matches!(refused, Err(Error::PatchApply(_))), "{patch}: {refused:?}");
         }
         let big = json!({"a": "x".repeat(1 << 20)});
-        let copies: Vec<Value> = (0..4).map(|i| json!({"op": "copy", "from": "/a", "path": format!("/b{i}")})).collect();
+        let copies: Vec<Value> =
+            (0..4).map(|i| json!({"op": "copy", "from": "/a", "path": format!("/b{i}")})).collect();
         assert!(matches!(patched(big, json!(copies)), Err(Error::PatchApply(_))));
     }
 

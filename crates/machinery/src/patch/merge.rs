@@ -64,7 +64,10 @@ fn merge(object: &mut Value, patch: &Map<String, Value>) {
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(
-            map.iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.clone(), without_nulls(value))).collect(),
+            map.iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(key, value)| (key.clone(), without_nulls(value)))
+                .collect(),
         ),
         Value::Array(list) => Value::Array(list.iter().map(without_nulls).collect()),
         other => other.clone(),
@@ -81,7 +84,8 @@ mod tests {
     #[test]
     fn maps_are_merged_and_the_rest_replaced() {
         let object = json!({"a": {"b": 1, "c": 2}, "l": [1, 2], "s": "x"});
-        let patch = json!({"a": {"b": null, "d": {"e": null, "f": 1}}, "l": [{"x": null}], "s": {"y": 1}, "none": null});
+        let patch =
+            json!({"a": {"b": null, "d": {"e": null, "f": 1}}, "l": [{"x": null}], "s": {"y": 1}, "none": null});
         assert_eq!(apply(&object, &patch), Ok(json!({"a": {"c": 2, "d": {"f": 1}}, "l": [{}], "s": {"y": 1}})));
     }
 

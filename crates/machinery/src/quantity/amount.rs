@@ -86,7 +86,8 @@ impl Amount {
             return signs;
         }
         let ((a, s), (b, t)) = (self.big(), other.big());
-        let magnitude = |value: &BigInt, scale: i32| value.to_string().trim_start_matches('-').len() as i64 + i64::from(scale);
+        let magnitude =
+            |value: &BigInt, scale: i32| value.to_string().trim_start_matches('-').len() as i64 + i64::from(scale);
         if i64::from(s).abs_diff(i64::from(t)) as i64 > 40 {
             let by_magnitude = magnitude(&a, s).cmp(&magnitude(&b, t));
             if by_magnitude != Ordering::Equal {

@@ -133,7 +133,8 @@ impl Quantity {
         if self.is_zero() {
             return "0".to_owned();
         }
-        if self.format == Format::BinarySi && !self.is_small()
+        if self.format == Format::BinarySi
+            && !self.is_small()
             && let (whole, true) = self.amount.rounded_up(0)
         {
             let (digits, exponent) = whole.canonical_binary();

@@ -97,9 +97,8 @@ fn split(text: &str) -> Result<Parts<'_>, Error> {
         Some(b'+') => (true, 1),
         _ => (true, 0),
     };
-    let run = |from: usize, accept: fn(u8) -> bool| {
-        from + text.as_bytes()[from..].iter().take_while(|b| accept(**b)).count()
-    };
+    let run =
+        |from: usize, accept: fn(u8) -> bool| from + text.as_bytes()[from..].iter().take_while(|b| accept(**b)).count();
     let digits_start = run(signed, |b| b == b'0');
     if digits_start == text.len() {
         return Ok(Parts { positive: true, value: "0", whole: "0", fraction: "", suffix: "" });

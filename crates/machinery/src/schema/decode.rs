@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Number, Value};
 
 use super::zero::{is_empty, settle, zero};
-use super::{instant, Field, Object, Presence, Schema, Shape, TypeId};
+use super::{Field, Object, Presence, Schema, Shape, TypeId, instant};
 use crate::go;
 
 /// What becomes of fields that the schema does not know.
@@ -31,7 +31,12 @@ const MAX_STRICT_ERRORS: usize = 100;
 
 /// Decodes a value. With [`Strictness::Report`] the second part tells of the dropped fields, as
 /// `unknown field "spec.foo"`.
-pub fn normalise(schema: &Schema, ty: TypeId, value: Value, strictness: Strictness) -> Result<(Value, Vec<String>), DecodeError> {
+pub fn normalise(
+    schema: &Schema,
+    ty: TypeId,
+    value: Value,
+    strictness: Strictness,
+) -> Result<(Value, Vec<String>), DecodeError> {
     let mut decoder = Decoder {
         schema,
         report: strictness == Strictness::Report,
@@ -97,7 +102,9 @@ impl<'a> Decoder<'a> {
                     return Ok(Value::Null);
                 }
             },
-            (Shape::Int32, Value::Number(n)) if n.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => Ok(Value::Number(n)),
+            (Shape::Int32, Value::Number(n)) if n.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => {
+                Ok(Value::Number(n))
+            }
             (Shape::Int64, Value::Number(n)) if n.is_i64() => Ok(Value::Number(n)),
             (Shape::Int32 | Shape::Int64, Value::Number(n)) => Err(format!("number {n}")),
             (Shape::Double, Value::Number(n)) => Ok(Value::Number(shortest(n))),

@@ -36,7 +36,8 @@ impl Parser<'_> {
         self.literal("-")?;
         let day = self.digits(2, "02")?;
         self.literal("T")?;
-        let hour = self.digits(if self.rest.as_bytes().get(1).is_some_and(u8::is_ascii_digit) { 2 } else { 1 }, "15")?;
+        let hour =
+            self.digits(if self.rest.as_bytes().get(1).is_some_and(u8::is_ascii_digit) { 2 } else { 1 }, "15")?;
         self.range("hour", hour < 24)?;
         self.literal(":")?;
         let minute = self.digits(2, "04")?;
@@ -56,14 +57,21 @@ impl Parser<'_> {
             return Err(out_of_range("time"));
         };
         let day = i8::try_from(day).ok().filter(|d| *d >= 1).ok_or_else(|| out_of_range("day"))?;
-        let time = civil::DateTime::new(year, month, day, hour, minute, second, nanos).map_err(|_| out_of_range("day"))?;
+        let time =
+            civil::DateTime::new(year, month, day, hour, minute, second, nanos).map_err(|_| out_of_range("day"))?;
         let zone = Offset::from_seconds(offset).map(TimeZone::fixed).map_err(|_| out_of_range("time zone offset"))?;
         let instant = time.to_zoned(zone).map_err(|_| out_of_range("year"))?.timestamp();
         Ok(TimeZone::UTC.to_datetime(instant))
     }
 
     fn cannot(&self, element: &str) -> String {
-        format!("parsing time {} as {}: cannot parse {} as {}", quote(self.text), quote(self.layout), quote(self.rest), quote(element))
+        format!(
+            "parsing time {} as {}: cannot parse {} as {}",
+            quote(self.text),
+            quote(self.layout),
+            quote(self.rest),
+            quote(element)
+        )
     }
 
     fn range(&self, what: &str, within: bool) -> Result<(), String> {
@@ -87,7 +95,11 @@ impl Parser<'_> {
 
     /// Six digits, as microseconds demand them.
     fn fraction(&mut self) -> Result<i32, String> {
-        let digits = self.rest.strip_prefix(['.', ',']).and_then(|r| r.get(..6)).filter(|d| d.bytes().all(|b| b.is_ascii_digit()));
+        let digits = self
+            .rest
+            .strip_prefix(['.', ','])
+            .and_then(|r| r.get(..6))
+            .filter(|d| d.bytes().all(|b| b.is_ascii_digit()));
         let Some(micros) = digits.and_then(|d| d.parse::<i32>().ok()) else { return Err(self.cannot(".000000")) };
         self.rest = &self.rest[7..];
         Ok(micros * 1000)
@@ -115,8 +127,15 @@ impl Parser<'_> {
             Some(b'-') => -1,
             _ => return Err(self.cannot("Z07:00")),
         };
-        let number = |at: usize| self.rest.get(at..at + 2).filter(|d| d.bytes().all(|b| b.is_ascii_digit())).and_then(|d| d.parse::<i32>().ok());
-        let (Some(hours), Some(b':'), Some(minutes)) = (number(1), bytes.get(3), number(4)) else { return Err(self.cannot("Z07:00")) };
+        let number = |at: usize| {
+            self.rest
+                .get(at..at + 2)
+                .filter(|d| d.bytes().all(|b| b.is_ascii_digit()))
+                .and_then(|d| d.parse::<i32>().ok())
+        };
+        let (Some(hours), Some(b':'), Some(minutes)) = (number(1), bytes.get(3), number(4)) else {
+            return Err(self.cannot("Z07:00"));
+        };
         self.range("time zone offset hour", hours <= 24)?;
         self.range("time zone offset minute", minutes < 60)?;
         self.rest = &self.rest[6..];
@@ -200,9 +219,18 @@ mod tests {
     #[test]
     fn what_is_no_time_is_told_like_go_tells_it() {
         let error = canonical("yesterday").unwrap_err();
-        assert_eq!(error, r#"parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006""#);
-        assert_eq!(canonical("2026-13-02T03:04:05Z").unwrap_err(), r#"parsing time "2026-13-02T03:04:05Z": month out of range"#);
-        assert_eq!(canonical("2026-02-30T03:04:05Z").unwrap_err(), r#"parsing time "2026-02-30T03:04:05Z": day out of range"#);
+        assert_eq!(
+            error,
+            r#"parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006""#
+        );
+        assert_eq!(
+            canonical("2026-13-02T03:04:05Z").unwrap_err(),
+            r#"parsing time "2026-13-02T03:04:05Z": month out of range"#
+        );
+        assert_eq!(
+            canonical("2026-02-30T03:04:05Z").unwrap_err(),
+            r#"parsing time "2026-02-30T03:04:05Z": day out of range"#
+        );
         assert!(canonical_micro("2026-01-02T03:04:05Z").unwrap_err().ends_with(r#"cannot parse "Z" as ".000000""#));
     }
 

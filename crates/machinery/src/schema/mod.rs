@@ -11,4 +11,6 @@ pub mod instant;
 mod types;
 pub mod zero;
 
-pub use types::{DefaultFn, Field, ListKind, Object, PatchStrategy, Presence, Schema, SchemaBuilder, Shape, Type, TypeId};
+pub use types::{
+    DefaultFn, Field, ListKind, Object, PatchStrategy, Presence, Schema, SchemaBuilder, Shape, Type, TypeId,
+};

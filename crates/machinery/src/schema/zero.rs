@@ -7,7 +7,13 @@ use super::{Presence, Schema, Shape, TypeId};
 /// The value of a type that nobody set.
 pub fn zero(schema: &Schema, ty: TypeId) -> Value {
     match schema.shape(ty) {
-        Shape::Any | Shape::AnyOf(_) | Shape::Bytes | Shape::Time | Shape::MicroTime | Shape::List { .. } | Shape::Map { .. } => Value::Null,
+        Shape::Any
+        | Shape::AnyOf(_)
+        | Shape::Bytes
+        | Shape::Time
+        | Shape::MicroTime
+        | Shape::List { .. }
+        | Shape::Map { .. } => Value::Null,
         Shape::Bool => Value::Bool(false),
         Shape::Int32 | Shape::Int64 | Shape::Double | Shape::IntOrString => Value::from(0),
         Shape::String => Value::from(""),
@@ -94,7 +100,8 @@ pub fn settle_stored(schema: &Schema, ty: TypeId, value: &mut Value) {
                 let Some(field) = object.field(key) else { continue };
                 settle_stored(schema, field.ty, value);
                 let empty = matches!(value, Value::Array(a) if a.is_empty())
-                    || (matches!(schema.shape(field.ty), Shape::Map { .. }) && matches!(value, Value::Object(o) if o.is_empty()));
+                    || (matches!(schema.shape(field.ty), Shape::Map { .. })
+                        && matches!(value, Value::Object(o) if o.is_empty()));
                 if empty {
                     *value = Value::Null;
                 }

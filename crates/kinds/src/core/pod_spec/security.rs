@@ -1,12 +1,12 @@
 //! What is wrong with security contexts, of a Pod and of its containers, on Linux and on Windows.
 
-use serde_json::json;
 use trireme_machinery::field::{self, ErrorList};
+use trireme_machinery::go;
 use trireme_machinery::names;
 
 use super::containers;
 use super::volumes::local_path;
-use crate::check::Node;
+use crate::check::{Node, in_order};
 
 const MAX_SYSCTL: usize = 253;
 const SYSCTL: &str = r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?";
@@ -103,8 +103,12 @@ fn seccomp(context: &Node<'_>, errors: &mut ErrorList) {
         )),
         (true, Some(local)) => local_path(local.text(), &local.path, errors),
         (false, Some(local)) => {
-            let value = json!({"Type": profile.str("type"), "LocalhostProfile": local.text()});
-            errors.push(field::invalid(&local.path, &value, "can only be set when seccomp type is Localhost"));
+            let shown = in_order([
+                ("Type", go::json(&profile.str("type").into())),
+                ("LocalhostProfile", go::json(local.value)),
+            ]);
+            let why = "can only be set when seccomp type is Localhost";
+            errors.push(field::invalid(&local.path, profile.value, why).showing(shown));
         }
         (false, None) => {}
     }

@@ -10,7 +10,13 @@ use crate::Error;
 use crate::go::sprint;
 
 impl Merger<'_> {
-    pub(super) fn list(&self, own: Vec<Value>, patch: Vec<Value>, rule: Rule<'_>, deleting: bool) -> Result<Vec<Value>, Error> {
+    pub(super) fn list(
+        &self,
+        own: Vec<Value>,
+        patch: Vec<Value>,
+        rule: Rule<'_>,
+        deleting: bool,
+    ) -> Result<Vec<Value>, Error> {
         if !rule.merge && !deleting {
             return Ok(patch);
         }
@@ -119,7 +125,13 @@ pub(super) fn split(list: Vec<Value>, by: &[Value], key: Option<&str>) -> Result
 }
 
 /// Puts the two parts of a list together again: `named` in the order of `order`, `others` in that of `before`.
-pub(super) fn arrange(mut named: Vec<Value>, mut others: Vec<Value>, order: &[Value], before: &[Value], key: Option<&str>) -> Vec<Value> {
+pub(super) fn arrange(
+    mut named: Vec<Value>,
+    mut others: Vec<Value>,
+    order: &[Value],
+    before: &[Value],
+    key: Option<&str>,
+) -> Vec<Value> {
     named.sort_by_key(|item| position(order, item, key).unwrap_or(usize::MAX));
     others.sort_by_key(|item| position(before, item, key).unwrap_or(usize::MAX));
     let mut out = Vec::with_capacity(named.len() + others.len());

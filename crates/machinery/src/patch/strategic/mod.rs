@@ -75,7 +75,12 @@ impl<'a> Merger<'a> {
         name.rsplit_once('.').map_or(&**name, |(_, name)| name)
     }
 
-    fn map(&self, mut object: Map<String, Value>, mut patch: Map<String, Value>, ty: Option<TypeId>) -> Result<Map<String, Value>, Error> {
+    fn map(
+        &self,
+        mut object: Map<String, Value>,
+        mut patch: Map<String, Value>,
+        ty: Option<TypeId>,
+    ) -> Result<Map<String, Value>, Error> {
         if let Some(directive) = patch.get(DIRECTIVE) {
             return match directive.as_str() {
                 Some("replace") => {
@@ -117,7 +122,12 @@ impl<'a> Merger<'a> {
     }
 
     /// Merges the lists that the patch gives an order for, and takes them out of the patch.
-    fn ordered_lists(&self, object: &mut Map<String, Value>, patch: &mut Map<String, Value>, ty: Option<TypeId>) -> Result<(), Error> {
+    fn ordered_lists(
+        &self,
+        object: &mut Map<String, Value>,
+        patch: &mut Map<String, Value>,
+        ty: Option<TypeId>,
+    ) -> Result<(), Error> {
         const FORM: &str = "invalid patch format of setElementOrder list";
         let names: Vec<String> = patch.keys().filter(|key| key.starts_with(SET_ORDER)).cloned().collect();
         for name in names {
@@ -170,7 +180,10 @@ fn fresh(value: Value) -> Option<Value> {
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(
-            map.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key, without_nulls(value))).collect(),
+            map.into_iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(key, value)| (key, without_nulls(value)))
+                .collect(),
         ),
         Value::Array(list) => Value::Array(list.into_iter().map(without_nulls).collect()),
         other => other,

@@ -28,7 +28,10 @@ fn pod() -> (Schema, TypeId) {
     let list = |of| Shape::List { of, kind: ListKind::Atomic };
     let strings = build.add(plain("[]string", list(string)));
     let labels = build.add(plain("map[string]string", Shape::Map { of: string, atomic: false }));
-    let env = build.add(plain("v1.EnvVar", Shape::Object(Object::new(vec![field("name", string, "", ""), field("value", string, "", "")]))));
+    let env = build.add(plain(
+        "v1.EnvVar",
+        Shape::Object(Object::new(vec![field("name", string, "", ""), field("value", string, "", "")])),
+    ));
     let envs = build.add(plain("[]v1.EnvVar", list(env)));
     let container = build.add(plain(
         "v1.Container",
@@ -93,7 +96,11 @@ fn lists_of_maps_are_merged_by_key() {
         json!([{"name": "c1", "image": "i:1", "args": ["q"], "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "3"},
                 {"name": "C", "value": "4"}]}, {"name": "c2", "image": "i:2"}]),
     );
-    leads_to(json!({"containers": [{"name": "c1", "$patch": "delete"}]}), "containers", json!([{"name": "c2", "image": "i:2"}]));
+    leads_to(
+        json!({"containers": [{"name": "c1", "$patch": "delete"}]}),
+        "containers",
+        json!([{"name": "c2", "image": "i:2"}]),
+    );
     leads_to(json!({"containers": [{"name": "z"}, {"$patch": "replace"}]}), "containers", json!([{"name": "z"}]));
 }
 
@@ -110,9 +117,12 @@ fn an_order_given_is_kept() {
         json!(["y", "z", "x"]),
     );
     assert_eq!(
-        patched(object(), json!({"$setElementOrder/containers": [{"name": "c2"}], "containers": [{"name": "c1", "image": "i:7"}]}))
-            .unwrap_err()
-            .to_string(),
+        patched(
+            object(),
+            json!({"$setElementOrder/containers": [{"name": "c2"}], "containers": [{"name": "c1", "image": "i:7"}]})
+        )
+        .unwrap_err()
+        .to_string(),
         "The order in patch list:\n[map[image:i:7 name:c1]]\n doesn't match $setElementOrder list:\n[map[name:c2]]\n"
     );
 }
