@@ -1,6 +1,6 @@
 //! What is built on top of objects, given to the engine.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
 
 use trireme_service::tasks::Tasks;
@@ -19,11 +19,7 @@ pub fn equip(engine: &Engine, config: &Arc<Config>, tasks: &Tasks) -> anyhow::Re
     let reader: Arc<dyn Reader> = Arc::new(engine.reader.clone());
     let judges = auth::build(config, &reader, registry)?;
     let chain = admission::Chain::new(&objects, &judges.authorizer, registry, &config.disable_admission_plugins)?;
-    let advertise = config.advertise_address.unwrap_or(if config.bind_address.is_unspecified() {
-        IpAddr::from([127, 0, 0, 1])
-    } else {
-        config.bind_address
-    });
+    let advertise = config.advertise_address.unwrap_or_else(|| advertised(config.bind_address));
     let address = format!("{}:{}", advertise, config.secure_port);
     let documents: Vec<Arc<dyn Documents>> = vec![
         Arc::new(discovery::Discovery::new(registry, &address)),
@@ -58,4 +54,19 @@ pub fn equip(engine: &Engine, config: &Arc<Config>, tasks: &Tasks) -> anyhow::Re
     };
     duties::start(&around, &allocator, tasks, &engine.health)?;
     Ok(Some(Arc::new(handler)))
+}
+
+/// The address that others reach this server at when no flag names it: the one it listens at, else the one that this
+/// machine's way out begins at.
+fn advertised(bound: IpAddr) -> IpAddr {
+    if !bound.is_unspecified() && !bound.is_loopback() {
+        return bound;
+    }
+    // Nothing is sent: connecting only chooses the way.
+    let way_out = || {
+        let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+        socket.connect("192.0.2.1:9").ok()?;
+        Some(socket.local_addr().ok()?.ip())
+    };
+    way_out().unwrap_or(bound)
 }

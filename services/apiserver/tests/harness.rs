@@ -105,7 +105,7 @@ impl Cluster {
             .arg(format!("--etcd-cafile={}", file("store-ca.crt")))
             .arg(format!("--etcd-certfile={}", file("apiserver-store-client.crt")))
             .arg(format!("--etcd-keyfile={}", file("apiserver-store-client.key")))
-            .arg("--bind-address=127.0.0.1")
+            .args(["--bind-address=127.0.0.1", "--advertise-address=192.0.2.1"])
             .arg(format!("--secure-port={}", self.https))
             .arg(format!("--resources-port={}", self.resources))
             .arg(format!("--tls-cert-file={}", file("apiserver.crt")))

@@ -1,4 +1,5 @@
 //! The API server's behaviours, against a real store, over both doors.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test's helpers fail the test")]
 
 mod bad_input;
 mod causes;

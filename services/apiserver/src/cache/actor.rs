@@ -177,9 +177,8 @@ impl Actor {
 fn codecs(kinds: &Registry) -> impl Iterator<Item = Codec> {
     let mut chosen: HashMap<String, Arc<trireme_kinds::Kind>> = HashMap::new();
     for kind in kinds.iter().filter(|kind| !kind.storage.is_empty()) {
-        let stored = kind.api_version() == kind.storage_version;
         let known = chosen.get(&kind.storage).is_some_and(|known| known.api_version() == known.storage_version);
-        if !known || (stored && !known) {
+        if !known {
             chosen.insert(kind.storage.clone(), kind.clone());
         }
     }

@@ -18,11 +18,11 @@ impl Engine {
         let trace = context.trace.filter(|_| context.client_traced || !may_infer(&context.user));
         if let Some(trace) = trace {
             let mut cause = Cause::intent(trace, now);
-            if let (Some((before, old)), Some(new)) = (old, new) {
-                if !changes_intent(old, new) {
-                    let kept = before.cause.as_deref().copied().unwrap_or_default();
-                    (cause.intent, cause.intent_time) = (kept.intent, kept.intent_time);
-                }
+            if let (Some((before, old)), Some(new)) = (old, new)
+                && !changes_intent(old, new)
+            {
+                let kept = before.cause.as_deref().copied().unwrap_or_default();
+                (cause.intent, cause.intent_time) = (kept.intent, kept.intent_time);
             }
             return Some(cause);
         }

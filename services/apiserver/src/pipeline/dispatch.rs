@@ -29,10 +29,10 @@ impl Engine {
         }
         let target = self.target(info)?;
         let beside = !info.subresource.is_empty() && info.subresource != "status";
-        if beside || target.kind.storage.is_empty() {
-            if let Some(outcome) = parts.handler.handle(context, request).await {
-                return outcome;
-            }
+        if (beside || target.kind.storage.is_empty())
+            && let Some(outcome) = parts.handler.handle(context, request).await
+        {
+            return outcome;
         }
         check_verb(&target.kind, request)?;
         if let Some(warning) = deprecation(&target.kind) {
@@ -139,7 +139,7 @@ fn deprecation(kind: &Kind) -> Option<&'static str> {
 fn check_verb(kind: &Kind, request: &Request) -> Result<(), Status> {
     let info = &request.info;
     let allowed = match kind.subresource(&info.subresource) {
-        Some(subresource) => subresource.verbs.iter().any(|verb| *verb == info.verb),
+        Some(subresource) => subresource.verbs.contains(&info.verb),
         None => kind.has_verb(&info.verb),
     };
     // A collection is created into and an object is changed, never the other way round.

@@ -82,10 +82,10 @@ impl RequestInfo {
         if let Some(name) = parts.get(1) {
             info.name = (*name).to_owned();
         }
-        if let Some(subresource) = parts.get(2) {
-            if !watch_path {
-                info.subresource = (*subresource).to_owned();
-            }
+        if let Some(subresource) = parts.get(2)
+            && !watch_path
+        {
+            info.subresource = (*subresource).to_owned();
         }
         info.parts = parts.into_iter().map(str::to_owned).collect();
         if info.name.is_empty() {

@@ -79,11 +79,11 @@ impl<'a> Patch<'a> {
             // Such a patch is made on the object's fields, of which its kind is none.
             trireme_machinery::meta::set_gvk(&mut patched, &self.kind.gvk());
         }
-        if let (Some(kind), Some(api_version)) = (patched["kind"].as_str(), patched["apiVersion"].as_str()) {
-            if kind != self.kind.kind || api_version != self.kind.api_version() {
-                let why = format!("{kind} in version \"{api_version}\" cannot be handled as a {}", self.kind.kind);
-                return Err(self.refused(&patched, &why));
-            }
+        if let (Some(kind), Some(api_version)) = (patched["kind"].as_str(), patched["apiVersion"].as_str())
+            && (kind != self.kind.kind || api_version != self.kind.api_version())
+        {
+            let why = format!("{kind} in version \"{api_version}\" cannot be handled as a {}", self.kind.kind);
+            return Err(self.refused(&patched, &why));
         }
         let (mut value, unknown) = match decode::decode(self.kind, patched.clone(), self.validation.strictness()) {
             Ok(decoded) => decoded,

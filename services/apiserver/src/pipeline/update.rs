@@ -151,10 +151,10 @@ impl Engine {
         check_version(target, &mut new, &stored)?;
         keep_system_fields(&mut new, &old);
         let mut companions = Vec::new();
-        if subresource.is_empty() {
-            if let Some(hooks) = self.companions_for(kind)? {
-                companions = hooks.update(context, &mut new, &old, options.dry_run).await?;
-            }
+        if subresource.is_empty()
+            && let Some(hooks) = self.companions_for(kind)?
+        {
+            companions = hooks.update(context, &mut new, &old, options.dry_run).await?;
         }
         prepare(context, kind, subresource, &mut new, &old);
         validate(context, kind, subresource, &new, &old)?;
@@ -257,10 +257,10 @@ fn keep_system_fields(new: &mut Value, old: &Value) {
     let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     let before = |key: &str| old.get("metadata").and_then(|metadata| metadata.get(key)).filter(|value| !value.is_null());
     metadata.remove("selfLink");
-    if metadata.get("uid").and_then(Value::as_str).unwrap_or_default().is_empty() {
-        if let Some(uid) = before("uid") {
-            metadata.insert("uid".to_owned(), uid.clone());
-        }
+    if metadata.get("uid").and_then(Value::as_str).unwrap_or_default().is_empty()
+        && let Some(uid) = before("uid")
+    {
+        metadata.insert("uid".to_owned(), uid.clone());
     }
     if let Some(created) = before("creationTimestamp") {
         metadata.insert("creationTimestamp".to_owned(), created.clone());
@@ -285,7 +285,7 @@ fn prepare(context: &Context, kind: &Kind, subresource: &str, new: &mut Value, o
         "status" => kind.prepare_update_status(new, old, hooks),
         "finalize" => keep_all_but(new, old, &["/spec/finalizers"]),
         "approval" => keep_all_but(new, old, &["/status/conditions"]),
-        "ephemeralcontainers" => keep_all_but(new, old, &["/spec/ephemeralContainers"]),
+        "ephemeralcontainers" | "resize" => kind.prepare_subresource(subresource, new, old),
         // What a binding changes is made by the API server itself.
         "binding" => {}
         _ => kind.prepare_update(new, old, hooks),
@@ -310,7 +310,8 @@ fn keep_all_but(new: &mut Value, old: &Value, parts: &[&str]) {
 fn validate(context: &Context, kind: &Kind, subresource: &str, new: &Value, old: &Value) -> Result<(), Status> {
     let errors = mutation::with_kind_context(context, |hooks| match subresource {
         "status" | "approval" | "finalize" => kind.validate_update_status(new, old, hooks),
-        "ephemeralcontainers" | "binding" => Vec::new(),
+        "ephemeralcontainers" | "resize" => kind.validate_subresource(subresource, new, old),
+        "binding" => Vec::new(),
         _ => kind.validate_update(new, old, hooks),
     });
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind.gvk(), meta::name(new), errors)) }

@@ -156,10 +156,11 @@ impl Watcher {
 
     /// The next item, if it is there already.
     pub fn ready(&mut self) -> Option<WatchItem> {
-        if self.ready.is_empty() && !self.ended {
-            if let Ok(dispatch) = self.events.try_recv() {
-                self.take(dispatch);
-            }
+        if self.ready.is_empty()
+            && !self.ended
+            && let Ok(dispatch) = self.events.try_recv()
+        {
+            self.take(dispatch);
         }
         self.ready.pop_front()
     }

@@ -84,12 +84,26 @@ pub(super) fn value(value: &Value, form: &Form) -> Vec<u8> {
             out
         }
         (Format::Json, true) => {
-            let mut out = serde_json::to_vec_pretty(value).unwrap_or_default();
+            let mut out = pretty(value).into_bytes();
             out.push(b'\n');
             out
         }
         (Format::Yaml, _) => codec::yaml::write(value).into_bytes(),
     }
+}
+
+/// For people: with line breaks, and with what an object is before what it says.
+fn pretty(value: &Value) -> String {
+    let lines = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
+    let Value::Object(map) = value else { return lines(value) };
+    const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
+    let first = FIRST.iter().filter_map(|key| map.get_key_value(*key));
+    let rest = map.iter().filter(|(key, _)| !FIRST.contains(&key.as_str()));
+    let entries: Vec<String> = first
+        .chain(rest)
+        .map(|(key, value)| format!("  {}: {}", Value::from(key.as_str()), lines(value).replace('\n', "\n  ")))
+        .collect();
+    if entries.is_empty() { "{}".to_owned() } else { format!("{{\n{}\n}}", entries.join(",\n")) }
 }
 
 /// The object of a watch event.

@@ -7,7 +7,7 @@
 //! - [`request`]: from HTTP to a request, with its body bounded.
 //! - [`encode`]: objects and lists as bytes, without parsing what the cache has encoded.
 //! - [`respond`]: statuses, headers, compression.
-//! - [`stream`]: watches.
+//! - [`stream`], for watches.
 
 pub mod accept;
 mod encode;

@@ -105,7 +105,10 @@ async fn handle(state: web::Data<State>, http: HttpRequest, payload: Payload) ->
     let served = AssertUnwindSafe(serve(&state, http, payload, head)).catch_unwind().await;
     match served {
         Ok(Outcome::Answered(response)) => response,
-        Ok(Outcome::Served(served, request, style)) => respond::respond(*served, &request, style, gzip),
+        Ok(Outcome::Served(all)) => {
+            let (served, request, style) = *all;
+            respond::respond(served, &request, style, gzip)
+        }
         Err(_) => {
             // The panic's own message is in the log.
             let context = Context::new(Default::default(), UserInfo::default());
@@ -118,13 +121,13 @@ async fn handle(state: web::Data<State>, http: HttpRequest, payload: Payload) ->
 
 enum Outcome {
     Answered(HttpResponse),
-    Served(Box<Served>, Request, Style),
+    Served(Box<(Served, Request, Style)>),
 }
 
 async fn serve(state: &State, http: HttpRequest, payload: Payload, mut request: Request) -> Outcome {
     let early = |request: Request, refusal: Status, style: Style| {
         let context = Context::new(request.info.clone(), UserInfo::default());
-        Outcome::Served(Box::new(Served { context, outcome: Err(refusal) }), request, style)
+        Outcome::Served(Box::new((Served { context, outcome: Err(refusal) }, request, style)))
     };
     let list = matches!(request.info.verb.as_str(), "list" | "deletecollection");
     let form = if request.info.is_resource { accept::negotiate(&request.accept, list) } else { Ok(Form::default()) };
@@ -144,7 +147,7 @@ async fn serve(state: &State, http: HttpRequest, payload: Payload, mut request: 
     if let Some(connect) = state.connect.as_ref().filter(|connect| connect.wants(&request)) {
         return match state.engine.admit(&request).await {
             Ok(context) => Outcome::Answered(connect.connect(context, http, payload).await),
-            Err(served) => Outcome::Served(served, request, style),
+            Err(served) => Outcome::Served(Box::new((*served, request, style))),
         };
     }
     match read_body(&http, payload).await {
@@ -153,7 +156,7 @@ async fn serve(state: &State, http: HttpRequest, payload: Payload, mut request: 
     }
     let served = state.engine.serve(&request).await;
     style.now = served.context.now;
-    Outcome::Served(Box::new(served), request, style)
+    Outcome::Served(Box::new((served, request, style)))
 }
 
 fn style(form: Form) -> Style {

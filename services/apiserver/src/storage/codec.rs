@@ -146,19 +146,19 @@ impl Codec {
 pub fn at_revision(last: &Stored, revision: i64, cause: Option<Arc<Cause>>) -> Stored {
     let mut value: Value = serde_json::from_slice(&last.body).unwrap_or_default();
     let mut body = Vec::with_capacity(last.body.len() + 8);
-    if let Value::Object(map) = &mut value {
-        if let Some(Value::Object(mut metadata)) = map.remove("metadata") {
-            metadata.insert("resourceVersion".to_owned(), Value::String(revision.to_string()));
-            body.extend_from_slice(b"{\"metadata\":");
-            body.extend_from_slice(Value::Object(metadata).to_string().as_bytes());
-            for (name, value) in map {
-                body.push(b',');
-                body.extend_from_slice(Value::from(name.as_str()).to_string().as_bytes());
-                body.push(b':');
-                body.extend_from_slice(value.to_string().as_bytes());
-            }
-            body.push(b'}');
+    if let Value::Object(map) = &mut value
+        && let Some(Value::Object(mut metadata)) = map.remove("metadata")
+    {
+        metadata.insert("resourceVersion".to_owned(), Value::String(revision.to_string()));
+        body.extend_from_slice(b"{\"metadata\":");
+        body.extend_from_slice(Value::Object(metadata).to_string().as_bytes());
+        for (name, value) in map {
+            body.push(b',');
+            body.extend_from_slice(Value::from(name.as_str()).to_string().as_bytes());
+            body.push(b':');
+            body.extend_from_slice(value.to_string().as_bytes());
         }
+        body.push(b'}');
     }
     Stored { revision, cause, body: body.into(), ..last.clone() }
 }

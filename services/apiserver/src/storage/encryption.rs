@@ -116,10 +116,10 @@ impl Sealing {
             Provider::Identity => None,
         });
         for key in keys.flatten() {
-            if let Some(sealed) = value.strip_prefix(key.prefix.as_bytes()) {
-                if let Some(opened) = key.open(store_key, sealed) {
-                    return Ok(opened);
-                }
+            if let Some(sealed) = value.strip_prefix(key.prefix.as_bytes())
+                && let Some(opened) = key.open(store_key, sealed)
+            {
+                return Ok(opened);
             }
         }
         Err(Error::Value { key: store_key.to_owned(), why: "it is sealed with a key that is not configured".to_owned() })

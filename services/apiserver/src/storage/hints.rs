@@ -159,12 +159,13 @@ impl Follower {
                     tokio::select! {
                         ended = &mut watching => break ended.err(),
                         hint = hints.next() => match hint {
-                            Hint::Head(head) if sequence.head(&head, Instant::now()) == Verdict::OtherIncarnation => {
-                                if self.restored(sequence).await? {
+                            Hint::Head(head) => {
+                                let other = sequence.head(&head, Instant::now()) == Verdict::OtherIncarnation;
+                                if other && self.restored(sequence).await? {
                                     return Ok(Some(End::Anew));
                                 }
                             }
-                            _ => {}
+                            Hint::Revision { .. } | Hint::Interrupted => {}
                         },
                     }
                     if !sequence.silent(Instant::now()) {

@@ -49,7 +49,7 @@ pub enum Outcome {
         /// Which change.
         index: usize,
         /// Its key now.
-        current: Option<KeyValue>,
+        current: Option<Box<KeyValue>>,
     },
     /// The writer's claim is no longer the one it named.
     ClaimLost {
@@ -98,7 +98,7 @@ impl Transaction {
         }
         for ((index, change), current) in self.compared().zip(current) {
             if change.expected != Some(current.as_ref().map_or(0, |kv| kv.mod_revision)) {
-                return Ok(Outcome::Moved { index, current });
+                return Ok(Outcome::Moved { index, current: current.map(Box::new) });
             }
         }
         // The comparisons hold now and did not a moment ago: someone put the same version back, which etcd can't.
