@@ -22,35 +22,29 @@ fn maps(verb: &str, name: &str) -> Request {
     }
 }
 
-fn with<T>(cluster: &Cluster, message: T) -> tonic::Request<T> {
-    let mut request = tonic::Request::new(message);
-    request.metadata_mut().insert("authorization", cluster.bearer());
-    request
-}
-
 #[tokio::test]
 async fn both_doors_show_the_same_objects() {
     let cluster = Cluster::start().await;
     let path = cluster.namespace("a").await;
-    let mut door = cluster.door("scheduler").await;
+    let mut door = cluster.door("user-root").await;
     let body = json!({"metadata": {"name": "x"}, "data": {"k": "1"}}).to_string().into();
-    let made = door.r#do(with(&cluster, Request { body, ..maps("create", "") })).await.unwrap().into_inner();
+    let made = door.r#do(Request { body, ..maps("create", "") }).await.unwrap().into_inner();
     assert_eq!(made.code, 201);
     let object: Value = serde_json::from_slice(&made.body).unwrap();
     assert_eq!(object["metadata"]["resourceVersion"], made.revision.to_string());
     assert_eq!(cluster.get(&format!("{path}/x")).await.json(), object);
     assert!(made.cause.unwrap().intent.starts_with("00-"));
 
-    let list = door.list(with(&cluster, maps("list", ""))).await.unwrap().into_inner().next().await.unwrap().unwrap();
+    let list = door.list(maps("list", "")).await.unwrap().into_inner().next().await.unwrap().unwrap();
     assert!(list.last && list.revision >= made.revision);
     assert!(list.items.iter().any(|item| item.object == made.body));
 
-    let missing = door.r#do(with(&cluster, maps("get", "nope"))).await.unwrap_err();
+    let missing = door.r#do(maps("get", "nope")).await.unwrap_err();
     assert_eq!(missing.code(), Code::NotFound);
     let status: Value = serde_json::from_slice(missing.details()).unwrap();
     assert_eq!(status["message"], "configmaps \"nope\" not found");
 
-    let gone = door.r#do(with(&cluster, maps("delete", "x"))).await.unwrap().into_inner();
+    let gone = door.r#do(maps("delete", "x")).await.unwrap().into_inner();
     assert!(gone.revision > made.revision);
 }
 
@@ -68,9 +62,9 @@ async fn a_certificate_is_an_identity_and_roles_hold() {
 async fn many_selections_share_a_stream() {
     let cluster = Cluster::start().await;
     let path = cluster.namespace("a").await;
-    let mut door = cluster.door("scheduler").await;
+    let mut door = cluster.door("user-root").await;
     let (mut asks, outgoing) = futures::channel::mpsc::channel(16);
-    let mut events = door.watch(with(&cluster, outgoing)).await.unwrap().into_inner();
+    let mut events = door.watch(outgoing).await.unwrap().into_inner();
     let mut ask = async |ask: Ask| asks.send(WatchRequest { request: Some(ask) }).await.unwrap();
     let select = |id: u64, selector: &str| {
         let options = json!({"labelSelector": selector}).to_string().into();
@@ -112,18 +106,18 @@ async fn a_writer_that_lost_its_claim_is_refused() {
     let claim = cluster.post(leases, &json!({"metadata": {"name": "claim-0"}, "spec": {"holderIdentity": "w1"}})).await;
     assert_eq!(claim.status, 201, "{}", claim.text);
     let epoch: i64 = claim.version().parse().unwrap();
-    let mut door = cluster.door("scheduler").await;
+    let mut door = cluster.door("user-root").await;
     let write = |name: &str, claim: &str, epoch: i64| Request {
         body: json!({"metadata": {"name": name}}).to_string().into(),
         fence: Some(Fence { controller: "c".to_owned(), key: "a/x".to_owned(), shard: 0, epoch, claim: claim.to_owned() }),
         ..maps("create", "")
     };
-    door.r#do(with(&cluster, write("one", "claim-0", epoch))).await.unwrap();
+    door.r#do(write("one", "claim-0", epoch)).await.unwrap();
     // A claim that must not be there, and is not.
-    door.r#do(with(&cluster, write("two", "claim-1", 0))).await.unwrap();
+    door.r#do(write("two", "claim-1", 0)).await.unwrap();
     // The claim moves.
     cluster.merge(&format!("{leases}/claim-0"), &json!({"spec": {"holderIdentity": "w2"}})).await;
-    let lost = door.r#do(with(&cluster, write("three", "claim-0", epoch))).await.unwrap_err();
+    let lost = door.r#do(write("three", "claim-0", epoch)).await.unwrap_err();
     assert_eq!(lost.code(), Code::Aborted);
     let status: Value = serde_json::from_slice(lost.details()).unwrap();
     assert_eq!((status["code"].as_i64(), status["details"]["causes"][0]["reason"].as_str()), (Some(409), Some("ClaimLost")));

@@ -257,11 +257,6 @@ impl Cluster {
         let channel = Endpoint::from_shared(url(self.resources)).unwrap().tls_config(tls).unwrap();
         trireme_proto::resources::v1::resources_client::ResourcesClient::new(channel.connect().await.unwrap())
     }
-
-    /// The administrator's token, for the gRPC door.
-    pub(crate) fn bearer(&self) -> tonic::metadata::MetadataValue<tonic::metadata::Ascii> {
-        format!("Bearer {}", self.token).parse().unwrap()
-    }
 }
 
 impl Drop for Cluster {
@@ -345,6 +340,7 @@ fn make_pki(dir: &Path) -> String {
         Identity::controllers(),
         Identity::kubelet("n1"),
         Identity::user("alice", None),
+        Identity::user("root", Some("system:masters")),
     ] {
         pki.issue(&identity).unwrap();
     }

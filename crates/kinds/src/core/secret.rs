@@ -21,6 +21,14 @@ pub(crate) fn definition() -> Definition {
 struct Secret;
 
 impl Hooks for Secret {
+    /// `stringData` is a way to write `data`, and never stands in an object.
+    fn default(&self, obj: &mut Value) {
+        let Some(Value::Object(texts)) = obj.as_object_mut().and_then(|map| map.remove("stringData")) else { return };
+        for (key, text) in texts {
+            obj["data"][&key] = Value::String(STANDARD.encode(text.as_str().unwrap_or_default()));
+        }
+    }
+
     fn table(&self) -> &'static [TableColumn] {
         TABLE
     }
