@@ -258,15 +258,19 @@ impl<'a> Round<'a> {
         let mut writes = Vec::new();
         for working in self.sets {
             let set = Box::new(working.now);
+            // What grows comes first: if that is refused (a quota), nothing was given up for it.
             match working.before {
-                Some(_) if working.delete => writes.push(Write::Delete(set)),
-                None => writes.push(Write::Create { set, event: working.event }),
-                Some(before) if *before != *set => writes.push(Write::Update { set, event: working.event }),
+                Some(_) if working.delete => writes.push((3, Write::Delete(set))),
+                None => writes.push((0, Write::Create { set, event: working.event })),
+                Some(before) if *before != *set => {
+                    let rank = if size(&before) < size(&set) { 1 } else { 2 };
+                    writes.push((rank, Write::Update { set, event: working.event }));
+                }
                 Some(_) => {}
             }
         }
-        // Down before up would lose capacity if the next write fails: what grows comes first.
-        writes.sort_by_key(|w| matches!(w, Write::Delete(_)));
+        writes.sort_by_key(|(rank, _)| *rank);
+        let writes = writes.into_iter().map(|(_, write)| write).collect();
         self.deployment.status = Some(status);
         Plan { writes, status: changed.then(|| Box::new(self.deployment)), again: again.filter(|_| !paused(original)) }
     }

@@ -21,6 +21,7 @@ struct World {
     broken: &'static str,
     now: Timestamp,
     events: Vec<String>,
+    made: usize,
     /// The most and fewest pods that were ever there and available.
     most: i32,
     fewest: i32,
@@ -48,6 +49,7 @@ impl World {
             broken: "none",
             now: "2026-01-01T12:00:00Z".parse().unwrap(),
             events: Vec::new(),
+            made: 0,
             most: 0,
             fewest: i32::MAX,
         }
@@ -89,7 +91,8 @@ impl World {
     fn apply(&mut self, write: Write) {
         let event = match write {
             Write::Create { mut set, event } => {
-                set.metadata.uid = Some(format!("rs{}", self.sets.len() + 1));
+                self.made += 1;
+                set.metadata.uid = Some(format!("rs{}", self.made));
                 set.metadata.creation_timestamp = Some(Time(self.now));
                 set.metadata.generation = Some(1);
                 self.sets.push(Arc::from(set));
