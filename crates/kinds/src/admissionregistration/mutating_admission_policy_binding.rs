@@ -2,8 +2,12 @@
 
 use super::validating_admission_policy_binding::param_ref;
 use crate::cells;
+use crate::check::Node;
 use crate::definition::Definition;
+use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, words};
+use serde_json::Value;
+use trireme_machinery::field::ErrorList;
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -18,7 +22,22 @@ pub(crate) fn definition() -> Definition {
     .category("api-extensions")
     .generation()
     .conditional_update()
-    .table(TABLE)
+    .hooks(MutatingAdmissionPolicyBinding)
+}
+
+#[derive(Debug)]
+struct MutatingAdmissionPolicyBinding;
+
+impl Hooks for MutatingAdmissionPolicyBinding {
+    fn table(&self) -> &'static [TableColumn] {
+        TABLE
+    }
+
+    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validate(obj, &mut errors);
+        errors
+    }
 }
 
 /// What `kubectl get` shows.
@@ -38,3 +57,9 @@ static TABLE: &[TableColumn] = &[
     ),
     AGE,
 ];
+
+fn validate(obj: &Value, errors: &mut ErrorList) {
+    let spec = Node::of(obj, "spec");
+    super::validate::binding(&spec, errors);
+    super::validate::mutating_operations(&spec.get("matchResources"), errors);
+}
