@@ -23,7 +23,7 @@ use super::wal::{Contents, Wal};
 use crate::error::{Error, Result};
 
 /// Bytes of entries that go to a member in one message, about.
-const READ_BYTES: usize = 2 << 20;
+const READ_BYTES: usize = 512 << 10;
 
 enum Write {
     Append(Vec<pb::Entry>, LogFlushed<TypeConfig>),

@@ -22,7 +22,7 @@ use trireme_proto::raft::v1::append_entries_response::Outcome;
 use trireme_proto::raft::v1::peer_client::PeerClient;
 
 use super::types::{
-    Entry, Member, TypeConfig, Vote, entry_to_proto, log_id_from_proto, log_id_to_proto, meta_to_proto,
+    Entry, LogId, Member, TypeConfig, Vote, entry_to_proto, log_id_from_proto, log_id_to_proto, meta_to_proto,
     vote_from_proto, vote_to_proto,
 };
 use crate::error::{Error, Result};
@@ -30,6 +30,8 @@ use crate::error::{Error, Result};
 /// Messages between members may hold this much; a message is cut long before.
 pub(super) const MESSAGE_BYTES: usize = 64 << 20;
 const CHUNK: usize = 1 << 20;
+/// How long a member may take to take entries in.
+const APPEND_TIME: std::time::Duration = std::time::Duration::from_secs(5);
 /// How long a snapshot may take to arrive and to be installed.
 const SNAPSHOT_TIME: std::time::Duration = std::time::Duration::from_secs(120);
 
@@ -85,7 +87,7 @@ impl RaftNetworkFactory<TypeConfig> for Peers {
     type Network = Peer;
 
     async fn new_client(&mut self, target: u64, node: &Member) -> Peer {
-        Peer { target, member: node.clone(), peers: self.clone() }
+        Peer { target, member: node.clone(), peers: self.clone(), under_way: None }
     }
 }
 
@@ -94,6 +96,22 @@ pub(crate) struct Peer {
     target: u64,
     member: Member,
     peers: Peers,
+    under_way: Option<UnderWay>,
+}
+
+/// Entries on their way. The library stops waiting after a heartbeat's time and asks again; what is under way goes on, so
+/// that a large message to a slow member arrives at all.
+struct UnderWay {
+    vote: Vote,
+    prev: Option<LogId>,
+    last: Option<LogId>,
+    answer: tokio::task::JoinHandle<Result<tonic::Response<pb::AppendEntriesResponse>, Status>>,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.answer.abort();
+    }
 }
 
 type RpcError<E = RaftError<u64>> = RPCError<u64, Member, E>;
@@ -112,6 +130,22 @@ fn failed<E: std::error::Error>(status: &Status) -> RpcError<E> {
 impl Peer {
     fn client(&self) -> Result<Client, Unreachable> {
         self.peers.client(self.target, &self.member).map_err(|e| unreachable(&e))
+    }
+
+    fn send(&self, rpc: &AppendEntriesRequest<TypeConfig>, last: Option<LogId>) -> Result<UnderWay, Unreachable> {
+        let mut client = self.client()?;
+        let span = replicated(&self.member.name, &rpc.entries, self.peers.told);
+        let message = pb::AppendEntriesRequest {
+            cluster_id: self.peers.cluster_id,
+            vote: Some(vote_to_proto(&rpc.vote)),
+            prev_log_id: rpc.prev_log_id.as_ref().map(log_id_to_proto),
+            leader_commit: rpc.leader_commit.as_ref().map(log_id_to_proto),
+            entries: rpc.entries.iter().map(entry_to_proto).collect(),
+        };
+        let mut request = Request::new(message);
+        request.set_timeout(APPEND_TIME);
+        let answer = tokio::spawn(async move { client.append_entries(request).await }.instrument(span));
+        Ok(UnderWay { vote: rpc.vote, prev: rpc.prev_log_id, last, answer })
     }
 
     fn request<T>(message: T, option: &RPCOption) -> Request<T> {
@@ -133,20 +167,25 @@ impl RaftNetwork<TypeConfig> for Peer {
     async fn append_entries(
         &mut self,
         rpc: AppendEntriesRequest<TypeConfig>,
-        option: RPCOption,
+        _option: RPCOption,
     ) -> Result<AppendEntriesResponse<u64>, RpcError> {
-        let mut client = self.client()?;
-        let span = replicated(&self.member.name, &rpc.entries, self.peers.told);
-        let message = pb::AppendEntriesRequest {
-            cluster_id: self.peers.cluster_id,
-            vote: Some(vote_to_proto(&rpc.vote)),
-            prev_log_id: rpc.prev_log_id.as_ref().map(log_id_to_proto),
-            leader_commit: rpc.leader_commit.as_ref().map(log_id_to_proto),
-            entries: rpc.entries.iter().map(entry_to_proto).collect(),
-        };
-        let answer = client.append_entries(Self::request(message, &option)).instrument(span).await;
+        let last = rpc.entries.last().map(|e| e.log_id).or(rpc.prev_log_id);
+        // The same message again, or the first entries of it: never a mere heartbeat in place of entries.
+        let begins = |sent: &UnderWay| sent.last == last || (sent.last > sent.prev && sent.last < last);
+        let continues = |sent: &UnderWay| sent.vote == rpc.vote && sent.prev == rpc.prev_log_id && begins(sent);
+        if !self.under_way.as_ref().is_some_and(continues) {
+            self.under_way = Some(self.send(&rpc, last)?);
+        }
+        let Some(sent) = &mut self.under_way else { return Err(unreachable(&Error::Stopped).into()) };
+        let (sent_last, answer) = (sent.last, (&mut sent.answer).await);
+        self.under_way = None;
+        let answer = answer.unwrap_or_else(|e| Err(Status::unavailable(e.to_string())));
         self.peers.note(self.target, &self.member, answer.as_ref().map(drop));
         let answer = answer.map_err(|s| failed(&s))?.into_inner();
+        // What was under way may have been less than what is asked for now.
+        if answer.outcome() == Outcome::Success && sent_last != last {
+            return Ok(AppendEntriesResponse::PartialSuccess(sent_last));
+        }
         Ok(match answer.outcome() {
             Outcome::Success => AppendEntriesResponse::Success,
             Outcome::Partial => AppendEntriesResponse::PartialSuccess(answer.matching.map(log_id_from_proto)),

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 
 /// Commands and bytes of one entry.
 const BATCH_COMMANDS: usize = 512;
-const BATCH_BYTES: usize = 2 << 20;
+const BATCH_BYTES: usize = 512 << 10;
 /// Entries under way: one is written here while the one before is at the members.
 const UNDER_WAY: usize = 2;
 /// Commands that wait; more are refused.
