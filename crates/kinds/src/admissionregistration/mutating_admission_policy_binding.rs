@@ -2,12 +2,8 @@
 
 use super::validating_admission_policy_binding::param_ref;
 use crate::cells;
-use crate::check::Node;
 use crate::definition::Definition;
-use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, words};
-use serde_json::Value;
-use trireme_machinery::field::ErrorList;
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -22,22 +18,7 @@ pub(crate) fn definition() -> Definition {
     .category("api-extensions")
     .generation()
     .conditional_update()
-    .hooks(MutatingAdmissionPolicyBinding)
-}
-
-#[derive(Debug)]
-struct MutatingAdmissionPolicyBinding;
-
-impl Hooks for MutatingAdmissionPolicyBinding {
-    fn table(&self) -> &'static [TableColumn] {
-        TABLE
-    }
-
-    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate(obj, &mut errors);
-        errors
-    }
+    .table(TABLE)
 }
 
 /// What `kubectl get` shows.
@@ -57,9 +38,3 @@ static TABLE: &[TableColumn] = &[
     ),
     AGE,
 ];
-
-fn validate(obj: &Value, errors: &mut ErrorList) {
-    let spec = Node::of(obj, "spec");
-    super::validate::binding(&spec, errors);
-    super::validate::mutating_operations(&spec.get("matchResources"), errors);
-}

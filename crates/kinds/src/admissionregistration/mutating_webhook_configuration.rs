@@ -2,10 +2,7 @@
 
 use crate::cells;
 use crate::definition::Definition;
-use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, words};
-use serde_json::Value;
-use trireme_machinery::field::ErrorList;
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -20,22 +17,7 @@ pub(crate) fn definition() -> Definition {
     .category("api-extensions")
     .generation()
     .conditional_update()
-    .hooks(MutatingWebhookConfiguration)
-}
-
-#[derive(Debug)]
-struct MutatingWebhookConfiguration;
-
-impl Hooks for MutatingWebhookConfiguration {
-    fn table(&self) -> &'static [TableColumn] {
-        TABLE
-    }
-
-    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate(obj, &mut errors);
-        errors
-    }
+    .table(TABLE)
 }
 
 /// What `kubectl get` shows.
@@ -49,7 +31,3 @@ static TABLE: &[TableColumn] = &[
     ),
     AGE,
 ];
-
-fn validate(obj: &Value, errors: &mut ErrorList) {
-    super::validate::webhooks(obj, true, errors);
-}
