@@ -28,7 +28,12 @@ pub enum ClusterEvent {
         new: Arc<PodInfo>,
     },
     /// A bound pod went.
-    PodGone(Arc<PodInfo>),
+    PodGone {
+        /// The pod.
+        pod: Arc<PodInfo>,
+        /// The node that has its room now, if that is known.
+        node: Option<Arc<NodeInfo>>,
+    },
     /// The pod itself, which found no node, changed.
     PodItself {
         /// As it was.

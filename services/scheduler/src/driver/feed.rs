@@ -107,7 +107,8 @@ impl Scheduler {
                 self.queue.remove(&uid);
                 self.cache.unnominate(&uid);
                 if let Some(pod) = self.cache.remove_pod(&uid) {
-                    self.happened(&ClusterEvent::PodGone(pod), &wakes);
+                    let node = self.cache.node(pod.node_name()).cloned();
+                    self.happened(&ClusterEvent::PodGone { pod, node }, &wakes);
                 }
             }
         }

@@ -20,7 +20,7 @@ impl Filter for NodePorts {
 
     fn helps(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
         match event {
-            ClusterEvent::PodGone(gone) => {
+            ClusterEvent::PodGone { pod: gone, .. } => {
                 gone.ports.iter().any(|freed| pod.ports.iter().any(|wanted| wanted.conflicts(freed)))
             }
             other => other.is_new_node(),

@@ -3,7 +3,7 @@
 
 use crate::framework::{Ask, Check, Filter, MAX_SCORE, Prepared, Rate, Rejection, Score};
 use crate::hints::ClusterEvent;
-use crate::model::{NodeInfo, PodInfo, Resources};
+use crate::model::{NodeInfo, PodInfo, Resources, taints};
 
 /// A pod needs room, and rather where most is free.
 pub(crate) struct Fit;
@@ -28,7 +28,7 @@ impl Filter for Fit {
 
     fn helps(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
         match event {
-            ClusterEvent::PodGone(_) => true,
+            ClusterEvent::PodGone { node, .. } => node.as_ref().is_none_or(|node| could_ever_run(pod, node)),
             ClusterEvent::PodChanged { old, new } => asks_for_less(&pod.requests, &old.requests, &new.requests),
             ClusterEvent::PodItself { old, new } => old.requests != new.requests,
             ClusterEvent::Node { old, new } => {
@@ -38,6 +38,13 @@ impl Filter for Fit {
             _ => false,
         }
     }
+}
+
+/// Whether a pod could run on the node if it were empty: else no pod that goes there helps.
+fn could_ever_run(pod: &PodInfo, node: &NodeInfo) -> bool {
+    pod.node_affinity.allows(node)
+        && taints::first_untolerated(node.taints(), pod.tolerations()).is_none()
+        && Room(&pod.requests).check(&NodeInfo::new(node.node.clone())).is_ok()
 }
 
 /// Whether a pod gave up some of what another one needs.
@@ -184,6 +191,9 @@ mod tests {
         assert!(Fit.helps(&waiting, &grew("1", "2")));
         assert!(!Fit.helps(&waiting, &grew("2", "2")));
         assert!(!Fit.helps(&waiting, &grew("1", "1500m")));
-        assert!(Fit.helps(&waiting, &ClusterEvent::PodGone(pod("q").on("a").info())));
+        let went = |node| ClusterEvent::PodGone { pod: pod("q").on("a").info(), node };
+        assert!(Fit.helps(&waiting, &went(None)));
+        assert!(Fit.helps(&waiting, &went(Some(at("2")))));
+        assert!(!Fit.helps(&waiting, &went(Some(at("1")))));
     }
 }

@@ -17,6 +17,8 @@ use trireme_client::{Wakes, wake::Reacted};
 
 use crate::model::PodInfo;
 
+/// Pods whose back-off ends within the same window come out by their priority.
+const WINDOW: Duration = Duration::from_secs(1);
 /// The first back-off.
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 /// The longest back-off.
@@ -46,7 +48,8 @@ pub struct Waiting {
 }
 
 type ActiveKey = (Reverse<i32>, Instant, u64);
-type TimeKey = (Instant, u64);
+/// A time, and what decides among those of one time.
+type TimeKey = (Instant, Reverse<i32>, u64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -77,6 +80,8 @@ pub struct Queue {
     /// Pods that were taken out and neither came back nor are done.
     in_flight: HashMap<String, Option<Arc<PodInfo>>>,
     numbers: u64,
+    /// Where windows of time begin.
+    beginning: Option<Instant>,
 }
 
 // === impl Waiting ===
@@ -172,7 +177,7 @@ impl Queue {
         if waiting.pod.is_gated() {
             self.put(waiting);
         } else {
-            let key = (now, self.number());
+            let key = (now, Reverse(waiting.pod.priority()), self.number());
             self.insert(waiting, Place::Parked(key));
         }
     }
@@ -182,7 +187,7 @@ impl Queue {
         self.come_back(&mut waiting);
         waiting.failures += 1;
         waiting.plugins.clear();
-        let key = (waiting.backoff_over().unwrap_or(now), self.number());
+        let key = self.time_key(&waiting, now);
         self.insert(waiting, Place::Errored(key));
     }
 
@@ -213,7 +218,7 @@ impl Queue {
         let chosen = self.chosen(|entry| matches!(entry.place, Place::Parked(_)) && applies(&entry.waiting.pod));
         for uid in chosen {
             if let Some(entry) = self.take(&uid) {
-                let key = (entry.waiting.backoff_over().unwrap_or(now), self.number());
+                let key = self.time_key(&entry.waiting, now);
                 self.insert(entry.waiting, Place::Errored(key));
             }
         }
@@ -230,7 +235,7 @@ impl Queue {
 
     /// When a pod that waits for its time is due next.
     pub fn next_due(&self) -> Option<Instant> {
-        let first = |places: &BTreeMap<TimeKey, String>| places.keys().next().map(|(time, _)| *time);
+        let first = |places: &BTreeMap<TimeKey, String>| places.keys().next().map(|(time, ..)| *time);
         let flush = first(&self.parked).map(|since| since + LONGEST_PARKED);
         [first(&self.backoff), first(&self.errored), flush].into_iter().flatten().min()
     }
@@ -245,7 +250,7 @@ impl Queue {
     /// Lets pods go on whose time has come.
     fn release(&mut self, now: Instant) {
         let until = |places: &BTreeMap<TimeKey, String>, time: Instant| -> Vec<String> {
-            places.range(..=(time, u64::MAX)).map(|(_, uid)| uid.clone()).collect()
+            places.range(..=(time, Reverse(i32::MIN), u64::MAX)).map(|(_, uid)| uid.clone()).collect()
         };
         let mut ready = until(&self.backoff, now);
         ready.extend(until(&self.errored, now));
@@ -260,6 +265,14 @@ impl Queue {
         }
     }
 
+    /// The start of the window in which the back-off ends.
+    fn time_key(&mut self, waiting: &Waiting, now: Instant) -> TimeKey {
+        let beginning = *self.beginning.get_or_insert(now);
+        let due = waiting.backoff_over().unwrap_or(now);
+        let windows = due.saturating_duration_since(beginning).as_secs() / WINDOW.as_secs();
+        (beginning + WINDOW * u32::try_from(windows).unwrap_or(u32::MAX), Reverse(waiting.pod.priority()), self.number())
+    }
+
     fn come_back(&mut self, waiting: &mut Waiting) {
         if let Some(Some(newer)) = self.in_flight.remove(waiting.pod.uid()) {
             waiting.pod = newer;
@@ -271,13 +284,8 @@ impl Queue {
     /// Active at once, or once its back-off is over.
     fn wake(&mut self, mut waiting: Waiting, now: Instant) {
         waiting.queued = now;
-        match waiting.backoff_over().filter(|due| *due > now) {
-            None => self.put(waiting),
-            Some(due) => {
-                let key = (due, self.number());
-                self.insert(waiting, Place::Backoff(key));
-            }
-        }
+        let key = self.time_key(&waiting, now);
+        if key.0 > now { self.insert(waiting, Place::Backoff(key)) } else { self.put(waiting) }
     }
 
     fn put(&mut self, waiting: Waiting) {

@@ -234,7 +234,8 @@ impl World {
         self.queue.remove(name);
         self.cache.unnominate(name);
         if let Some(pod) = self.cache.remove_pod(name) {
-            self.happened(&ClusterEvent::PodGone(pod));
+            let node = self.cache.node(pod.node_name()).cloned();
+            self.happened(&ClusterEvent::PodGone { pod, node });
         }
     }
 

@@ -32,7 +32,7 @@ impl Filter for InterPodAffinity {
         let any = |terms: &[PodTerm], other: &PodInfo| terms.iter().any(|term| term.matches(other, &unknown));
         match event {
             ClusterEvent::PodBound(other) => all(&own.required, other),
-            ClusterEvent::PodGone(other) => {
+            ClusterEvent::PodGone { pod: other, .. } => {
                 any(&own.required_anti, other) || any(&other.pod_affinity.required_anti, pod)
             }
             ClusterEvent::PodChanged { old, new } => {

@@ -32,7 +32,7 @@ impl Filter for PodTopologySpread {
         };
         let matters = |node: &NodeInfo| constraints.iter().all(|constraint| constraint.domain(node).is_some());
         match event {
-            ClusterEvent::PodBound(other) | ClusterEvent::PodGone(other) => counts(other),
+            ClusterEvent::PodBound(other) | ClusterEvent::PodGone { pod: other, .. } => counts(other),
             ClusterEvent::PodChanged { old, new } => counts(old) != counts(new),
             ClusterEvent::PodItself { old, new } => {
                 old.labels() != new.labels() || old.tolerations() != new.tolerations()
