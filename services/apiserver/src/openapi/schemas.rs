@@ -13,6 +13,31 @@ const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
 
+const LIST_TYPE: &str = "x-kubernetes-list-type";
+
+/// Types that are no resource's and yet have a kind.
+const BODIES: [(&str, &str, &str); 3] = [
+    ("io.k8s.api.authentication.v1.TokenRequest", "authentication.k8s.io", "TokenRequest"),
+    ("io.k8s.api.autoscaling.v1.Scale", "autoscaling", "Scale"),
+    ("io.k8s.api.policy.v1.Eviction", "policy", "Eviction"),
+];
+/// Fields whose published default is their zero value, though answers leave it out.
+const ZERO_DEFAULTS: [(&str, &str); 13] = [
+    ("io.k8s.api.autoscaling.v1.ScaleSpec", "replicas"),
+    ("io.k8s.api.core.v1.AzureDiskVolumeSource", "readOnly"),
+    ("io.k8s.api.core.v1.ConfigMapEnvSource", "name"),
+    ("io.k8s.api.core.v1.ConfigMapKeySelector", "name"),
+    ("io.k8s.api.core.v1.ConfigMapProjection", "name"),
+    ("io.k8s.api.core.v1.ConfigMapVolumeSource", "name"),
+    ("io.k8s.api.core.v1.FileKeySelector", "optional"),
+    ("io.k8s.api.core.v1.GRPCAction", "service"),
+    ("io.k8s.api.core.v1.LocalObjectReference", "name"),
+    ("io.k8s.api.core.v1.ReplicationControllerSpec", "minReadySeconds"),
+    ("io.k8s.api.core.v1.SecretEnvSource", "name"),
+    ("io.k8s.api.core.v1.SecretKeySelector", "name"),
+    ("io.k8s.api.core.v1.SecretProjection", "name"),
+];
+
 /// OpenAPI 3.0 or Swagger 2.0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
@@ -52,6 +77,9 @@ impl<'a> Schemas<'a> {
                 kinds.entry(format!("{name}List")).or_default().push(gvk(&kind.list_kind));
             }
             kinds.entry(name).or_default().push(gvk(&kind.kind));
+        }
+        for (name, group, kind) in BODIES {
+            kinds.entry(name.to_owned()).or_default().push(json!({"group": group, "version": "v1", "kind": kind}));
         }
         for name in ["DeleteOptions", "Status", "WatchEvent"] {
             kinds.entry(format!("{META}.{name}")).or_default().push(json!({"group": "", "version": "v1", "kind": name}));
@@ -134,10 +162,13 @@ impl<'a> Schemas<'a> {
         if let Some(text) = describe(owner, Some(&field.name)) {
             out.insert("description".into(), json!(text));
         }
-        if let Some(default) = self.default_of(field) {
+        if let Some(default) = self.default_of(owner, field) {
             out.insert("default".into(), default);
         }
-        let value = self.value(field.ty);
+        let mut value = self.value(field.ty);
+        if &*field.name == "items" && self.kinds.contains_key(owner) && owner.ends_with("List") {
+            value.remove(LIST_TYPE);
+        }
         match value.get("$ref") {
             // Beside a reference nothing else counts in 3.0, so it stands in a list of one.
             Some(_) if self.dialect == Dialect::V3 => _ = out.insert("allOf".into(), json!([value])),
@@ -166,11 +197,11 @@ impl<'a> Schemas<'a> {
     }
 
     /// A constant default, or the zero value that stands in every answer.
-    fn default_of(&self, field: &Field) -> Option<Value> {
+    fn default_of(&self, owner: &str, field: &Field) -> Option<Value> {
         if let Some(default) = &field.default {
             return Some((**default).clone());
         }
-        if field.presence != Presence::Always {
+        if field.presence != Presence::Always && !ZERO_DEFAULTS.contains(&(owner, &field.name)) {
             return None;
         }
         match self.schema.shape(field.ty) {
@@ -226,18 +257,20 @@ impl<'a> Schemas<'a> {
                 let mut out = as_map(json!({"type": "array"}));
                 out.insert("items".into(), Value::Object(self.value(*of)));
                 match kind {
-                    ListKind::Atomic => _ = out.insert("x-kubernetes-list-type".into(), json!("atomic")),
-                    ListKind::Set => _ = out.insert("x-kubernetes-list-type".into(), json!("set")),
+                    ListKind::Atomic => _ = out.insert(LIST_TYPE.into(), json!("atomic")),
+                    ListKind::Set => _ = out.insert(LIST_TYPE.into(), json!("set")),
                     ListKind::Map(keys) => {
                         out.insert("x-kubernetes-list-map-keys".into(), json!(keys));
-                        out.insert("x-kubernetes-list-type".into(), json!("map"));
+                        out.insert(LIST_TYPE.into(), json!("map"));
                     }
                 }
                 out
             }
             Shape::Map { of, atomic } => {
                 let mut out = as_map(json!({"type": "object"}));
-                out.insert("additionalProperties".into(), Value::Object(self.value(*of)));
+                let mut values = self.value(*of);
+                values.remove(LIST_TYPE);
+                out.insert("additionalProperties".into(), Value::Object(values));
                 if *atomic {
                     out.insert("x-kubernetes-map-type".into(), json!("atomic"));
                 }
