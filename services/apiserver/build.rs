@@ -71,13 +71,10 @@ fn read(source: &str, lines: &mut BTreeMap<String, String>) {
             }
             continue;
         }
-        let literal = line
-            .strip_prefix("\"description\": ")
-            .and_then(|rest| rest.strip_suffix(','))
-            .or_else(|| {
-                let rest = line.strip_prefix("schema_obj.ensure_object().insert(\"description\".into(), ")?;
-                rest.strip_suffix(".into());")
-            });
+        let literal = line.strip_prefix("\"description\": ").and_then(|rest| rest.strip_suffix(',')).or_else(|| {
+            let rest = line.strip_prefix("schema_obj.ensure_object().insert(\"description\".into(), ")?;
+            rest.strip_suffix(".into());")
+        });
         if let Some(literal) = literal {
             lines.entry(format!("{name} {field}")).or_insert_with(|| literal.to_owned());
         } else if let Some(key) = line.strip_suffix(": {").or_else(|| line.strip_suffix(": ({")) {

@@ -22,7 +22,7 @@ fn an_apply_is_one_trace() -> anyhow::Result<()> {
 /// With one hop's propagation off, the same check must fail: it does see that hop.
 #[test]
 fn a_hop_that_loses_the_cause_is_noticed() -> anyhow::Result<()> {
-    for hop in ["store", "watch", "informer", "cri"] {
+    for hop in ["store", "bus", "watch", "informer", "apiserver", "cri"] {
         let (cluster, collector) = applied(&[("TRIREME_TRACE_CUT", hop)])?;
         let verdict = poll::until("a whole trace", std::time::Duration::from_secs(8), || whole(&collector));
         assert!(verdict.is_err(), "with {hop} cut the trace is still whole");

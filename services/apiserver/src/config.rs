@@ -126,11 +126,7 @@ pub struct Config {
     #[arg(long)]
     pub kubelet_certificate_authority: Option<PathBuf>,
     /// Which of a node's addresses is dialled, best first.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "Hostname,InternalDNS,InternalIP,ExternalDNS,ExternalIP"
-    )]
+    #[arg(long, value_delimiter = ',', default_value = "Hostname,InternalDNS,InternalIP,ExternalDNS,ExternalIP")]
     pub kubelet_preferred_address_types: Vec<String>,
     /// How long a kubelet may take to answer.
     #[arg(long, default_value = "5s", value_parser = parse_duration)]

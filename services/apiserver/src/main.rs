@@ -13,5 +13,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    trireme_service::run_main("apiserver", config.common.clone(), |context| trireme_apiserver::server::run(config, context))
+    trireme_service::run_main("apiserver", config.common.clone(), |context| {
+        trireme_apiserver::server::run(config, context)
+    })
 }

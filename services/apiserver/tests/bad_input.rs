@@ -23,7 +23,9 @@ async fn broken_requests_are_refused_in_kubernetes_words() {
     }
     let deep = format!("{{\"metadata\":{{\"name\":\"x\"}},\"x\":{}{}}}", "[".repeat(20_000), "]".repeat(20_000));
     assert!(post(&[], &deep).await.message().contains("exceeded max depth"));
-    let strict = cluster.send("POST", &format!("{maps}?fieldValidation=Strict"), &[], "{\"metadata\":{\"name\":\"x\"},\"y\":1}").await;
+    let strict = cluster
+        .send("POST", &format!("{maps}?fieldValidation=Strict"), &[], "{\"metadata\":{\"name\":\"x\"},\"y\":1}")
+        .await;
     assert!(strict.message().contains("strict decoding error: unknown field \"y\""), "{}", strict.text);
     let warned = post(&[], "{\"metadata\":{\"name\":\"warned\"},\"y\":1}").await;
     assert_eq!(warned.headers["warning"], "299 - \"unknown field \\\"y\\\"\"");

@@ -40,7 +40,8 @@ async fn a_scheduled_pod_has_time_to_end() {
     cluster.namespace("a").await;
     cluster.post("/api/v1/namespaces/a/serviceaccounts", &json!({"metadata": {"name": "default"}})).await;
     let pods = "/api/v1/namespaces/a/pods";
-    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": "n1"}});
+    let pod =
+        json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": "n1"}});
     let made = cluster.post(pods, &pod).await;
     assert_eq!(made.status, 201, "{}", made.text);
     let p = format!("{pods}/p");

@@ -74,9 +74,8 @@ async fn many_selections_share_a_stream() {
     ask(select(2, "tier=back")).await;
     ask(Ask::Progress(Progress { id: 1 })).await;
     ask(Ask::Progress(Progress { id: 2 })).await;
-    let mut next = async || -> WatchEvent {
-        tokio::time::timeout(PATIENCE, events.next()).await.unwrap().unwrap().unwrap()
-    };
+    let mut next =
+        async || -> WatchEvent { tokio::time::timeout(PATIENCE, events.next()).await.unwrap().unwrap().unwrap() };
     let mut ready = vec![next().await, next().await];
     ready.sort_by_key(|event| event.id);
     assert!(ready.iter().all(|event| event.r#type() == Type::Progress && event.revision > 0), "{ready:?}");
@@ -109,7 +108,13 @@ async fn a_writer_that_lost_its_claim_is_refused() {
     let mut door = cluster.door("user-root").await;
     let write = |name: &str, claim: &str, epoch: i64| Request {
         body: json!({"metadata": {"name": name}}).to_string().into(),
-        fence: Some(Fence { controller: "c".to_owned(), key: "a/x".to_owned(), shard: 0, epoch, claim: claim.to_owned() }),
+        fence: Some(Fence {
+            controller: "c".to_owned(),
+            key: "a/x".to_owned(),
+            shard: 0,
+            epoch,
+            claim: claim.to_owned(),
+        }),
         ..maps("create", "")
     };
     door.r#do(write("one", "claim-0", epoch)).await.unwrap();
@@ -120,7 +125,10 @@ async fn a_writer_that_lost_its_claim_is_refused() {
     let lost = door.r#do(write("three", "claim-0", epoch)).await.unwrap_err();
     assert_eq!(lost.code(), Code::Aborted);
     let status: Value = serde_json::from_slice(lost.details()).unwrap();
-    assert_eq!((status["code"].as_i64(), status["details"]["causes"][0]["reason"].as_str()), (Some(409), Some("ClaimLost")));
+    assert_eq!(
+        (status["code"].as_i64(), status["details"]["causes"][0]["reason"].as_str()),
+        (Some(409), Some("ClaimLost"))
+    );
     assert_eq!(cluster.get(&format!("{path}/three")).await.status, 404);
     tokio::time::timeout(Duration::from_secs(1), cluster.get(&format!("{path}/one"))).await.unwrap();
 }

@@ -68,7 +68,8 @@ async fn lists_come_as_tables_metadata_and_yaml() {
     let maps = cluster.namespace("a").await;
     cluster.post(&maps, &json!({"metadata": {"name": "x"}, "data": {"k": "1"}})).await;
     let accept = |form: &'static str| [("accept", form)];
-    let table = cluster.send("GET", &maps, &accept("application/json;as=Table;v=v1;g=meta.k8s.io,application/json"), "").await;
+    let table =
+        cluster.send("GET", &maps, &accept("application/json;as=Table;v=v1;g=meta.k8s.io,application/json"), "").await;
     assert_eq!(table.json()["kind"], "Table");
     assert_eq!(table.json()["rows"][0]["cells"][0], "x");
     let form = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";

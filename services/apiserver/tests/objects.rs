@@ -106,7 +106,8 @@ async fn secrets_are_sealed_in_the_store() {
     let made = cluster.post(secrets, &json!({"metadata": {"name": "s"}, "stringData": {"password": "hunter2"}})).await;
     assert_eq!(made.status, 201, "{}", made.text);
     assert_eq!(cluster.get(&format!("{secrets}/s")).await.json()["data"]["password"], "aHVudGVyMg==");
-    let request = trireme_proto::etcdserverpb::RangeRequest { key: "/registry/secrets/a/s".into(), ..Default::default() };
+    let request =
+        trireme_proto::etcdserverpb::RangeRequest { key: "/registry/secrets/a/s".into(), ..Default::default() };
     let stored = cluster.store().await.range(request).await.unwrap().into_inner().kvs.remove(0);
     assert!(stored.value.starts_with(b"k8s:enc:aesgcm:v1:key1:"));
     assert!(!stored.value.windows(8).any(|part| part == b"aHVudGVy"));
@@ -117,11 +118,15 @@ async fn keys_and_values_are_upstreams() {
     let cluster = Cluster::start().await;
     let maps = cluster.namespace("a").await;
     let made = cluster.post(&maps, &json!({"metadata": {"name": "x"}, "data": {"k": "1"}})).await;
-    let request = trireme_proto::etcdserverpb::RangeRequest { key: "/registry/configmaps/a/x".into(), ..Default::default() };
+    let request =
+        trireme_proto::etcdserverpb::RangeRequest { key: "/registry/configmaps/a/x".into(), ..Default::default() };
     let stored = cluster.store().await.range(request).await.unwrap().into_inner().kvs.remove(0);
     assert_eq!(stored.mod_revision.to_string(), made.version());
     let value: serde_json::Value = serde_json::from_slice(&stored.value).unwrap();
     assert_eq!((value["kind"].as_str(), value["apiVersion"].as_str()), (Some("ConfigMap"), Some("v1")));
     assert!(value["metadata"].get("resourceVersion").is_none());
-    assert_eq!(stored.cause.unwrap().cause.split('-').nth(1), made.headers["traceparent"].to_str().unwrap().split('-').nth(1));
+    assert_eq!(
+        stored.cause.unwrap().cause.split('-').nth(1),
+        made.headers["traceparent"].to_str().unwrap().split('-').nth(1)
+    );
 }

@@ -9,10 +9,8 @@ use trireme_machinery::schema::decode::Strictness;
 
 #[test]
 fn the_recorded_messages_are_the_recorded_objects() {
-    let golden = std::env::var("TRIREME_GOLDEN").map_or_else(
-        |_| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden"),
-        PathBuf::from,
-    );
+    let golden = std::env::var("TRIREME_GOLDEN")
+        .map_or_else(|_| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden"), PathBuf::from);
     let Ok(entries) = std::fs::read_dir(golden.join("protobuf")) else {
         println!("no golden record at {}", golden.display());
         return;
@@ -33,7 +31,8 @@ fn the_recorded_messages_are_the_recorded_objects() {
         checked += 1;
         let (ours, theirs) = (normal(decoded), normal(recorded));
         if ours != theirs {
-            let keys: Vec<&String> = theirs.as_object().unwrap().keys().filter(|key| ours.get(*key) != theirs.get(*key)).collect();
+            let keys: Vec<&String> =
+                theirs.as_object().unwrap().keys().filter(|key| ours.get(*key) != theirs.get(*key)).collect();
             wrong.push(format!("{}: {keys:?}", unknown.kind));
         }
     }

@@ -41,7 +41,8 @@ async fn initial_events_end_with_a_bookmark() {
     for name in ["x", "y"] {
         cluster.post(&maps, &json!({"metadata": {"name": name}})).await;
     }
-    let options = "watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1";
+    let options =
+        "watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1";
     let mut watch = cluster.watch(&format!("{maps}?{options}")).await;
     assert_eq!(watch.change().await, change("ADDED", "x"));
     assert_eq!(watch.change().await, change("ADDED", "y"));

@@ -24,9 +24,8 @@ pub fn verdict(pod: &Pod, others: &[Arc<Pod>], allocatable: &Allocatable) -> Opt
     ];
     let (name, requested, used, capacity) =
         checks.into_iter().find(|(_, requested, used, capacity)| *requested > 0 && requested + used > *capacity)?;
-    let message = format!(
-        "Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
-    );
+    let message =
+        format!("Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}");
     Some((format!("OutOf{name}"), message))
 }
 

@@ -212,13 +212,17 @@ impl Config {
         let hostname = || nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
         let node_name = match flags.hostname_override {
             Some(name) => name,
-            None => hostname().map_err(|error| Error::Config(format!("the host has no name: {error}; use --hostname-override")))?,
+            None => hostname()
+                .map_err(|error| Error::Config(format!("the host has no name: {error}; use --hostname-override")))?,
         }
         .trim()
         .to_lowercase();
         let complaints = trireme_machinery::names::is_dns1123_subdomain(&node_name);
         if !complaints.is_empty() {
-            return Err(Error::Config(format!("the node's name \"{node_name}\" is not valid: {}", complaints.join("; "))));
+            return Err(Error::Config(format!(
+                "the node's name \"{node_name}\" is not valid: {}",
+                complaints.join("; ")
+            )));
         }
         let default_logs = Path::new("/var/log/pods");
         let pod_log_dir = flags.pod_log_dir.or(file.pod_logs_dir).unwrap_or_else(|| default_logs.to_owned());
@@ -249,8 +253,18 @@ impl Config {
                 .unwrap_or_else(|| "unix:///run/containerd/containerd.sock".into()),
             node_name,
             node_ip: flags.node_ip,
-            node_labels: flags.node_labels.iter().filter(|text| !text.is_empty()).map(|text| label(text)).collect::<Result<_>>()?,
-            taints: flags.register_with_taints.iter().filter(|text| !text.is_empty()).map(|text| taint(text)).collect::<Result<_>>()?,
+            node_labels: flags
+                .node_labels
+                .iter()
+                .filter(|text| !text.is_empty())
+                .map(|text| label(text))
+                .collect::<Result<_>>()?,
+            taints: flags
+                .register_with_taints
+                .iter()
+                .filter(|text| !text.is_empty())
+                .map(|text| taint(text))
+                .collect::<Result<_>>()?,
             provider_id: flags.provider_id.or(file.provider_id),
             root_dir: flags.root_dir,
             container_log_links: (pod_log_dir == default_logs).then(|| PathBuf::from("/var/log/containers")),
@@ -327,7 +341,17 @@ mod tests {
              clusterDNS: [10.96.0.10]\ncontainerLogMaxSize: 1Mi\nnodeStatusUpdateFrequency: 3s\nunknownThing: {a: 1}\n",
         )
         .unwrap();
-        let flags = Flags::parse_from(["x", "--config", path.to_str().unwrap(), "--port", "2", "--hostname-override", "N1", "--node-labels", "a=b,c="]);
+        let flags = Flags::parse_from([
+            "x",
+            "--config",
+            path.to_str().unwrap(),
+            "--port",
+            "2",
+            "--hostname-override",
+            "N1",
+            "--node-labels",
+            "a=b,c=",
+        ]);
         let config = Config::resolve(&flags).unwrap();
         assert_eq!((config.port, config.max_pods, config.node_name.as_str()), (2, 7, "n1"));
         assert_eq!((config.log_max_bytes, config.status_frequency), (1 << 20, Duration::from_secs(3)));

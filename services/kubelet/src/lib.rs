@@ -155,7 +155,8 @@ fn start_pods(
         context.tasks.spawn_until_shutdown(name, OnPanic::Shutdown, task);
     };
     if let Some(client) = client {
-        let follow = sources::api::follow(client, config.node_name.clone(), tasks.clone(), pods.clone(), births.clone());
+        let follow =
+            sources::api::follow(client, config.node_name.clone(), tasks.clone(), pods.clone(), births.clone());
         spawn("pods of the API server", Box::pin(follow));
     }
     if let Some(manifests) = config.manifests.clone() {

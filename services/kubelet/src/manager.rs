@@ -228,7 +228,13 @@ impl Handler<Orphans> for Manager {
         for (uid, pod) in pods {
             if !self.entries.contains_key(&uid) {
                 tracing::info!(pod = view::formatted(&pod), "a Pod that nobody wants any more is stopped");
-                self.employ(Desired { pod: Arc::new(pod), cause: Cause::default(), gone: true, rejected: None, mirror: None });
+                self.employ(Desired {
+                    pod: Arc::new(pod),
+                    cause: Cause::default(),
+                    gone: true,
+                    rejected: None,
+                    mirror: None,
+                });
             }
         }
         let known: HashSet<&str> = self.entries.keys().map(String::as_str).collect();

@@ -16,7 +16,8 @@ pub(crate) async fn keep(cri: Cri, max_bytes: u64, max_files: usize) {
     loop {
         ticks.tick().await;
         let Ok(containers) = cri.list_containers(None).await else { continue };
-        for container in containers.iter().filter(|container| container.state() == pb::ContainerState::ContainerRunning) {
+        for container in containers.iter().filter(|container| container.state() == pb::ContainerState::ContainerRunning)
+        {
             let Ok(Some(status)) = cri.container_status(&container.id).await else { continue };
             let path = Path::new(&status.log_path);
             let long = std::fs::metadata(path).is_ok_and(|meta| meta.len() > max_bytes);

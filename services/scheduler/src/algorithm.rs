@@ -80,7 +80,8 @@ pub fn filter<'a>(profile: &Profile, ask: Ask<'a>, start: &mut usize) -> Result<
     for i in 0..candidates.len() {
         let node = candidates[(offset + i) % candidates.len()];
         evaluated += 1;
-        let judged = checks.iter().try_for_each(|(name, check)| check.check(node).map_err(|rejection| (*name, rejection)));
+        let judged =
+            checks.iter().try_for_each(|(name, check)| check.check(node).map_err(|rejection| (*name, rejection)));
         match judged {
             Ok(()) => feasible.push(node.as_ref()),
             Err(rejection) => {

@@ -44,7 +44,13 @@ mod tests {
 
     #[test]
     fn upstreams_flags_are_taken() {
-        let config = Config::parse_from(["x", "--leader-elect=false", "--secure-port=0", "--kubeconfig=f", "--claim-duration=5s"]);
+        let config = Config::parse_from([
+            "x",
+            "--leader-elect=false",
+            "--secure-port=0",
+            "--kubeconfig=f",
+            "--claim-duration=5s",
+        ]);
         assert!(!config.leader_elect);
         assert_eq!(config.claim_duration, Duration::from_secs(5));
         assert!(Config::parse_from(["x", "--leader-elect"]).leader_elect);

@@ -120,7 +120,9 @@ fn victims_on(profile: &Profile, ask: Ask<'_>, node: &NodeInfo, budgets: &[Budge
     let (protected, free) = by_budget(lesser, budgets);
     let mut victims = Vec::new();
     let mut violations = 0;
-    for (pod, is_protected) in protected.into_iter().map(|pod| (pod, true)).chain(free.into_iter().map(|pod| (pod, false))) {
+    for (pod, is_protected) in
+        protected.into_iter().map(|pod| (pod, true)).chain(free.into_iter().map(|pod| (pod, false)))
+    {
         let mut with = without.clone();
         with.add_pod(pod.clone());
         if fits(profile, ask, &with).is_ok() {
@@ -192,7 +194,12 @@ mod tests {
     use crate::algorithm;
     use crate::testing::{NodeBuilder, PodBuilder, node, pod};
 
-    fn preempt(nodes: Vec<NodeBuilder>, pods: Vec<PodBuilder>, wanted: PodBuilder, budgets: &[Budget]) -> (String, Vec<String>) {
+    fn preempt(
+        nodes: Vec<NodeBuilder>,
+        pods: Vec<PodBuilder>,
+        wanted: PodBuilder,
+        budgets: &[Budget],
+    ) -> (String, Vec<String>) {
         let mut cache = crate::cache::Cache::default();
         nodes.into_iter().for_each(|node| cache.set_node(node.build()));
         pods.into_iter().for_each(|pod| cache.set_pod(pod.info()));
@@ -258,12 +265,10 @@ mod tests {
     #[test]
     fn budgets_are_kept_where_it_is_possible() {
         let running = || {
-            vec![
-                pod("a").label("app", "db").cpu("4").priority(100).on("n1"),
-                pod("b").cpu("4").priority(500).on("n2"),
-            ]
+            vec![pod("a").label("app", "db").cpu("4").priority(100).on("n1"), pod("b").cpu("4").priority(500).on("n2")]
         };
-        let budget = Budget { namespace: "default".to_owned(), selector: Selector::parse("app=db").unwrap(), allowed: 0 };
+        let budget =
+            Budget { namespace: "default".to_owned(), selector: Selector::parse("app=db").unwrap(), allowed: 0 };
         let wanted = || pod("p").cpu("2").priority(1000);
         let nodes = || vec![node("n1"), node("n2")];
         assert_eq!(preempt(nodes(), running(), wanted(), &[]).1, ["a"]);
@@ -272,10 +277,15 @@ mod tests {
 
     #[test]
     fn a_pod_that_waits_for_its_victims_takes_no_more() {
-        let going = pod("v").cpu("3").priority(1).on("n1").set(&["metadata", "deletionTimestamp"], "2026-01-01T00:00:00Z".into()).set(
-            &["status", "conditions"],
-            json!([{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]),
-        );
+        let going = pod("v")
+            .cpu("3")
+            .priority(1)
+            .on("n1")
+            .set(&["metadata", "deletionTimestamp"], "2026-01-01T00:00:00Z".into())
+            .set(
+                &["status", "conditions"],
+                json!([{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]),
+            );
         let wanted = pod("p").cpu("3").priority(1000).set(&["status", "nominatedNodeName"], "n1".into());
         let (message, victims) = preempt(vec![node("n1")], vec![going], wanted, &[]);
         assert!(victims.is_empty());

@@ -125,7 +125,8 @@ impl Config {
 
     /// Where clients reach this member.
     pub(crate) fn client_urls(&self) -> Vec<String> {
-        let urls = if self.advertise_client_urls.is_empty() { &self.listen_client_urls } else { &self.advertise_client_urls };
+        let urls =
+            if self.advertise_client_urls.is_empty() { &self.listen_client_urls } else { &self.advertise_client_urls };
         urls.iter().map(text).collect()
     }
 

@@ -30,11 +30,7 @@ pub(crate) struct Time {
 /// A question to the lessor.
 pub(crate) enum Ask {
     /// The time of a lease, renewed before if wanted.
-    Time {
-        lease: i64,
-        renew: bool,
-        reply: oneshot::Sender<Result<Option<Time>>>,
-    },
+    Time { lease: i64, renew: bool, reply: oneshot::Sender<Result<Option<Time>>> },
     /// All leases, those that end first at the front.
     All { reply: oneshot::Sender<Vec<i64>> },
 }

@@ -18,7 +18,8 @@ pub(crate) async fn run(node: Node, bus: Bus, election: Duration) {
             Ok(applied) => {
                 let standing = node.standing();
                 if standing.leads {
-                    publisher.publish(message(&node, standing.term, &applied), TraceParent::parse(&applied.traceparent));
+                    publisher
+                        .publish(message(&node, standing.term, &applied), TraceParent::parse(&applied.traceparent));
                 }
             }
             // Readers find the gap and read it from the store.

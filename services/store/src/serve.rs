@@ -22,7 +22,10 @@ use crate::{api, metrics_task, publish};
 pub async fn run(config: Config, context: Context) -> Result<()> {
     let cluster = config.cluster()?;
     if cluster.members.len() % 2 == 0 {
-        tracing::warn!(members = cluster.members.len(), "an even number of members survives no more deaths than one less");
+        tracing::warn!(
+            members = cluster.members.len(),
+            "an even number of members survives no more deaths than one less"
+        );
     }
     let data_dir = config.data_dir();
     let held = DataDir::open(&data_dir, cluster.id, cluster.me)?;
@@ -97,7 +100,13 @@ fn add_health(context: &Context, node: &Node) {
     });
 }
 
-fn serve(context: &Context, name: &'static str, listener: TcpListener, tls: Option<Arc<rustls::ServerConfig>>, routes: Routes) {
+fn serve(
+    context: &Context,
+    name: &'static str,
+    listener: TcpListener,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    routes: Routes,
+) {
     if let Ok(address) = listener.local_addr() {
         tracing::info!(%address, tls = tls.is_some(), "{name} serves");
     }
@@ -135,7 +144,9 @@ async fn listen(urls: &[Url], tls: bool) -> Result<Vec<TcpListener>> {
     for url in urls {
         match url.scheme() {
             "https" if !tls => return Err(Error::Config(format!("{url}: there is no certificate for https"))),
-            "http" if tls => return Err(Error::Config(format!("{url}: a certificate is given, so it has to be https"))),
+            "http" if tls => {
+                return Err(Error::Config(format!("{url}: a certificate is given, so it has to be https")));
+            }
             "http" | "https" => {}
             other => return Err(Error::Config(format!("{url}: {other} is not served"))),
         }
@@ -161,14 +172,17 @@ fn server_tls(cert: &File, key: &File, ca: &File, required: bool) -> Result<Opti
     let identity = Identity::from_files(cert, key).map_err(bad)?;
     let clients = match ca {
         Some(ca) => ClientAuth::Required(Authorities::from_file(ca).map_err(bad)?),
-        None if required => return Err(Error::Config("client certificates are required, but there is no CA file".into())),
+        None if required => {
+            return Err(Error::Config("client certificates are required, but there is no CA file".into()));
+        }
         None => ClientAuth::None,
     };
     tls::server_config(&identity, &clients, tls::ALPN_H2).map(Some).map_err(bad)
 }
 
 fn peer_client_tls(config: &Config) -> Result<Option<Arc<rustls::ClientConfig>>> {
-    let (Some(cert), Some(key), Some(ca)) = (&config.peer_cert_file, &config.peer_key_file, &config.peer_trusted_ca_file)
+    let (Some(cert), Some(key), Some(ca)) =
+        (&config.peer_cert_file, &config.peer_key_file, &config.peer_trusted_ca_file)
     else {
         return Ok(None);
     };

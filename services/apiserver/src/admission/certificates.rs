@@ -118,9 +118,9 @@ impl Plugin for CertificateSubjectRestriction {
         if organizations.iter().any(|organization| organization == MASTERS) {
             let name = meta::name(request);
             tracing::debug!(name, "certificate signing request for {MASTERS} refused");
-            return Err(attributes.forbidden(format!(
-                "use of {CLIENT_SIGNER} signer with system:masters group is not allowed"
-            )));
+            return Err(
+                attributes.forbidden(format!("use of {CLIENT_SIGNER} signer with system:masters group is not allowed"))
+            );
         }
         Ok(())
     }

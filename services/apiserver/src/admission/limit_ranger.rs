@@ -41,7 +41,8 @@ fn applies(attributes: &Attributes<'_>) -> bool {
     }
     let created = attributes.operation == Operation::Create && attributes.is("", "pods");
     let resized = attributes.operation == Operation::Update && attributes.is_sub("", "pods", "resize");
-    let claim = matches!(attributes.operation, Operation::Create | Operation::Update) && attributes.is("", "persistentvolumeclaims");
+    let claim = matches!(attributes.operation, Operation::Create | Operation::Update)
+        && attributes.is("", "persistentvolumeclaims");
     created || resized || claim
 }
 
@@ -202,8 +203,12 @@ fn above(of: &str, resource: &str, bound: &Quantity, asked: &Asked) -> Option<St
 fn ratio(of: &str, resource: &str, bound: &Quantity, asked: &Asked) -> Option<String> {
     let start = format!("{resource} max limit to request ratio per {of} is {bound}");
     let set = |resources: &Resources| resources.get(resource).filter(|amount| !amount.is_zero()).map(Quantity::as_f64);
-    let Some(request) = set(&asked.requests) else { return Some(format!("{start}, but no request is specified or request is 0")) };
-    let Some(limit) = set(&asked.limits) else { return Some(format!("{start}, but no limit is specified or limit is 0")) };
+    let Some(request) = set(&asked.requests) else {
+        return Some(format!("{start}, but no request is specified or request is 0"));
+    };
+    let Some(limit) = set(&asked.limits) else {
+        return Some(format!("{start}, but no limit is specified or limit is 0"));
+    };
     let ratio = limit / request;
     (ratio > bound.as_f64()).then(|| format!("{start}, but provided ratio is {ratio:.6}"))
 }
@@ -228,7 +233,10 @@ mod tests {
         assert_eq!(check_pod(&max, &spec), ["maximum cpu usage per Container is 500m, but limit is 1"]);
         let times = range(json!({"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}}));
         let spec = json!({"containers": [container(json!({"cpu": "100m"}), json!({"cpu": "1"}))]});
-        assert_eq!(check_pod(&times, &spec), ["cpu max limit to request ratio per Container is 2, but provided ratio is 10.000000"]);
+        assert_eq!(
+            check_pod(&times, &spec),
+            ["cpu max limit to request ratio per Container is 2, but provided ratio is 10.000000"]
+        );
     }
 
     #[test]
@@ -236,7 +244,10 @@ mod tests {
         let defaults = range(json!({"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "100m"}}));
         let mut pod = json!({"metadata": {}, "spec": {"containers": [{"name": "c", "resources": {}}]}});
         set_defaults(&defaults, &mut pod);
-        assert_eq!(pod["spec"]["containers"][0]["resources"], json!({"limits": {"cpu": "1"}, "requests": {"cpu": "100m"}}));
+        assert_eq!(
+            pod["spec"]["containers"][0]["resources"],
+            json!({"limits": {"cpu": "1"}, "requests": {"cpu": "100m"}})
+        );
         assert_eq!(
             meta::annotation(&pod, ANNOTATION),
             Some("LimitRanger plugin set: cpu request for container c; cpu limit for container c")

@@ -40,7 +40,9 @@ impl NodeRestriction {
             ("", Operation::Create) => self.mirror_pod(node, a),
             ("", Operation::Delete) => {
                 let pod = self.pod(a.namespace, a.name)?;
-                own(&pod, node, || a.forbidden(format!("node {me} can only delete pods with spec.nodeName set to itself")))
+                own(&pod, node, || {
+                    a.forbidden(format!("node {me} can only delete pods with spec.nodeName set to itself"))
+                })
             }
             ("", operation) => Err(a.forbidden(format!(
                 "unexpected operation {}, node {me} can only create and delete mirror pods",
@@ -49,7 +51,9 @@ impl NodeRestriction {
             ("status", Operation::Update) => {
                 let old = a.old.unwrap_or(&Value::Null);
                 own(old, node, || {
-                    a.forbidden(format!("node {me} can only update pod status for pods with spec.nodeName set to itself"))
+                    a.forbidden(format!(
+                        "node {me} can only update pod status for pods with spec.nodeName set to itself"
+                    ))
                 })?;
                 if meta::labels(old) != meta::labels(a.object()) {
                     return Err(a.forbidden(format!("node {me} cannot update labels through pod status")));
@@ -62,7 +66,9 @@ impl NodeRestriction {
             ("eviction", Operation::Create) => {
                 let name = if a.name.is_empty() { meta::name(a.object()) } else { a.name };
                 let pod = self.pod(a.namespace, name)?;
-                own(&pod, node, || a.forbidden(format!("node {node} can only evict pods with spec.nodeName set to itself")))
+                own(&pod, node, || {
+                    a.forbidden(format!("node {node} can only evict pods with spec.nodeName set to itself"))
+                })
             }
             ("status" | "eviction", operation) => {
                 Err(a.forbidden(format!("unexpected operation {}", quoted(operation.as_str()))))
@@ -79,7 +85,9 @@ impl NodeRestriction {
         let pod = a.object();
         if !pod::is_mirror(pod) {
             let annotation = quoted(pod::MIRROR);
-            return Err(a.forbidden(format!("pod does not have {annotation} annotation, node {me} can only create mirror pods")));
+            return Err(a.forbidden(format!(
+                "pod does not have {annotation} annotation, node {me} can only create mirror pods"
+            )));
         }
         own(pod, node, || a.forbidden(format!("node {me} can only create pods with spec.nodeName set to itself")))?;
         let owners: Vec<_> = meta::owner_references(pod).collect();
@@ -92,7 +100,9 @@ impl NodeRestriction {
         }
         let reference = &pod["metadata"]["ownerReferences"][0];
         if reference["controller"] != true {
-            return Err(a.forbidden(format!("node {me} can only create pods with a controller owner reference set to itself")));
+            return Err(
+                a.forbidden(format!("node {me} can only create pods with a controller owner reference set to itself"))
+            );
         }
         if reference["blockOwnerDeletion"] == true {
             return Err(a.forbidden(format!("node {me} must not set blockOwnerDeletion on an owner reference")));
@@ -113,7 +123,9 @@ impl NodeRestriction {
             return Ok(());
         }
         let reference = &a.object()["spec"]["boundObjectRef"];
-        let is_pod = text(reference, "apiVersion") == "v1" && text(reference, "kind") == "Pod" && !text(reference, "name").is_empty();
+        let is_pod = text(reference, "apiVersion") == "v1"
+            && text(reference, "kind") == "Pod"
+            && !text(reference, "name").is_empty();
         if !is_pod {
             return Err(a.forbidden("node requested token not bound to a pod"));
         }
@@ -287,7 +299,9 @@ fn claim_status(node: &str, a: &Attributes<'_>) -> Result<(), Status> {
     };
     if a.old.map(rest) != Some(rest(a.object())) {
         let me = quoted(node);
-        return Err(a.forbidden(format!("node {me} is not allowed to update fields other than status.quantity and status.conditions")));
+        return Err(a.forbidden(format!(
+            "node {me} is not allowed to update fields other than status.quantity and status.conditions"
+        )));
     }
     Ok(())
 }
@@ -297,12 +311,20 @@ fn lease(node: &str, a: &Attributes<'_>) -> Result<(), Status> {
         return Err(a.forbidden(format!("can only access leases in the {} system namespace", quoted(LEASE_NAMESPACE))));
     }
     let name = if a.operation == Operation::Create { meta::name(a.object()) } else { a.name };
-    if name == node { Ok(()) } else { Err(a.forbidden("can only access node lease with the same name as the requesting node")) }
+    if name == node {
+        Ok(())
+    } else {
+        Err(a.forbidden("can only access node lease with the same name as the requesting node"))
+    }
 }
 
 fn csi_node(node: &str, a: &Attributes<'_>) -> Result<(), Status> {
     let name = if a.operation == Operation::Create { meta::name(a.object()) } else { a.name };
-    if name == node { Ok(()) } else { Err(a.forbidden("can only access CSINode with the same name as the requesting node")) }
+    if name == node {
+        Ok(())
+    } else {
+        Err(a.forbidden("can only access CSINode with the same name as the requesting node"))
+    }
 }
 
 fn slice(node: &str, a: &Attributes<'_>) -> Result<(), Status> {
@@ -325,13 +347,26 @@ mod tests {
 
     #[test]
     fn labels_of_kubernetes_are_not_the_kubelets() {
-        for allowed in ["kubernetes.io/hostname", "node.kubernetes.io/anything", "example.com/x", "x", "foo.kubelet.kubernetes.io/y"] {
+        for allowed in [
+            "kubernetes.io/hostname",
+            "node.kubernetes.io/anything",
+            "example.com/x",
+            "x",
+            "foo.kubelet.kubernetes.io/y",
+        ] {
             assert!(!is_forbidden_label(allowed), "{allowed}");
         }
-        for forbidden in ["node-restriction.kubernetes.io/x", "a.node-restriction.kubernetes.io/x", "node-role.kubernetes.io/control-plane"] {
+        for forbidden in [
+            "node-restriction.kubernetes.io/x",
+            "a.node-restriction.kubernetes.io/x",
+            "node-role.kubernetes.io/control-plane",
+        ] {
             assert!(is_forbidden_label(forbidden), "{forbidden}");
         }
-        let (old, new) = (json!({"metadata": {"labels": {"kubernetes.io/os": "a"}}}), json!({"metadata": {"labels": {"a.k8s.io/b": "c"}}}));
+        let (old, new) = (
+            json!({"metadata": {"labels": {"kubernetes.io/os": "a"}}}),
+            json!({"metadata": {"labels": {"a.k8s.io/b": "c"}}}),
+        );
         assert_eq!(forbidden_labels(&new, &old), "a.k8s.io/b");
     }
 

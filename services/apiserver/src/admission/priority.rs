@@ -101,7 +101,10 @@ impl Plugin for Priority {
 
     async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         let writes = matches!(attributes.operation, Operation::Create | Operation::Update);
-        if !writes || !attributes.is("scheduling.k8s.io", "priorityclasses") || attributes.object()["globalDefault"] != true {
+        if !writes
+            || !attributes.is("scheduling.k8s.io", "priorityclasses")
+            || attributes.object()["globalDefault"] != true
+        {
             return Ok(());
         }
         let Some(default) = self.default_class() else { return Ok(()) };

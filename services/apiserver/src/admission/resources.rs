@@ -30,7 +30,9 @@ pub fn parse(amount: &Value) -> Option<Quantity> {
 /// A map of quantities as an object has it.
 #[must_use]
 pub fn write(resources: &Resources) -> Value {
-    Value::Object(resources.iter().map(|(name, amount)| (name.clone(), Value::String(amount.to_string()))).collect::<Map<_, _>>())
+    Value::Object(
+        resources.iter().map(|(name, amount)| (name.clone(), Value::String(amount.to_string()))).collect::<Map<_, _>>(),
+    )
 }
 
 /// Adds amounts.

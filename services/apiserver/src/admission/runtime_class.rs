@@ -56,7 +56,9 @@ impl Plugin for RuntimeClass {
         }
         let Some(class) = self.class(attributes).await? else { return Ok(()) };
         let mut spec = attributes.object()["spec"].clone();
-        set_overhead(&mut spec, &class).and_then(|()| set_scheduling(&mut spec, &class)).map_err(|why| attributes.forbidden(why))?;
+        set_overhead(&mut spec, &class)
+            .and_then(|()| set_scheduling(&mut spec, &class))
+            .map_err(|why| attributes.forbidden(why))?;
         if let Some(pod) = attributes.object.as_deref_mut() {
             pod["spec"] = spec;
         }
@@ -70,9 +72,8 @@ impl Plugin for RuntimeClass {
         let class = self.class(attributes).await?.unwrap_or_default();
         let overhead = &attributes.object()["spec"]["overhead"];
         match &class["overhead"]["podFixed"] {
-            Value::Null if !overhead.is_null() => {
-                Err(attributes.forbidden("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"))
-            }
+            Value::Null if !overhead.is_null() => Err(attributes
+                .forbidden("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")),
             fixed if fixed != overhead => Err(attributes.forbidden(DIFFERENT_OVERHEAD)),
             _ => Ok(()),
         }

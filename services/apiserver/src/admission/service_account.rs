@@ -54,7 +54,12 @@ impl ServiceAccount {
         Err(attributes.forbidden(lookup_failed(namespace, name, &absent)))
     }
 
-    async fn check_secrets(&self, attributes: &Attributes<'_>, spec: &Value, lists: &[&'static str]) -> Result<(), Status> {
+    async fn check_secrets(
+        &self,
+        attributes: &Attributes<'_>,
+        spec: &Value,
+        lists: &[&'static str],
+    ) -> Result<(), Status> {
         let name = text(spec, "serviceAccountName");
         if name.is_empty() {
             let pod = meta::name(attributes.object());
@@ -62,7 +67,8 @@ impl ServiceAccount {
             return Err(attributes.forbidden(why));
         }
         let account = self.account(attributes, name).await?;
-        let enforced = meta::annotation(&account, ENFORCE_SECRETS).is_some_and(|v| matches!(v, "true" | "True" | "TRUE" | "1" | "t" | "T"));
+        let enforced = meta::annotation(&account, ENFORCE_SECRETS)
+            .is_some_and(|v| matches!(v, "true" | "True" | "TRUE" | "1" | "t" | "T"));
         if !enforced {
             return Ok(());
         }
@@ -77,7 +83,10 @@ impl Plugin for ServiceAccount {
     }
 
     async fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        if !attributes.is("", "pods") || attributes.operation != Operation::Create || pod::is_mirror(attributes.object()) {
+        if !attributes.is("", "pods")
+            || attributes.operation != Operation::Create
+            || pod::is_mirror(attributes.object())
+        {
             return Ok(());
         }
         let name = match text(&attributes.object()["spec"], "serviceAccountName") {

@@ -34,7 +34,9 @@ impl DefaultStorageClass {
         let mut defaults: Vec<_> = classes
             .iter()
             .map(|class| class.value())
-            .filter(|class| [DEFAULT_CLASS, BETA_DEFAULT_CLASS].iter().any(|key| meta::annotation(class, key) == Some("true")))
+            .filter(|class| {
+                [DEFAULT_CLASS, BETA_DEFAULT_CLASS].iter().any(|key| meta::annotation(class, key) == Some("true"))
+            })
             .collect();
         defaults.sort_by(|a, b| {
             meta::creation_timestamp(b).cmp(&meta::creation_timestamp(a)).then_with(|| meta::name(a).cmp(meta::name(b)))

@@ -37,7 +37,8 @@ fn add_defaults(spec: &mut Value) {
             (key == taint || key.is_empty()) && matches!(effect, "NoExecute" | "")
         });
         if !tolerated {
-            let toleration = json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS});
+            let toleration =
+                json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS});
             match &mut spec["tolerations"] {
                 Value::Array(list) => list.push(toleration),
                 other => *other = Value::Array(vec![toleration]),

@@ -33,7 +33,8 @@ pub struct Parts {
 pub fn build(config: &Config, reader: &Arc<dyn Reader>, registry: &Registry) -> Result<Parts, Error> {
     let rules = policy::node_rules();
     let node = Arc::new(NodeAuthorizer::new(reader.clone(), registry, rules));
-    let rbac = Rbac::new(reader.clone(), registry).ok_or_else(|| Error::Flag("the kinds of RBAC are missing".into()))?;
+    let rbac =
+        Rbac::new(reader.clone(), registry).ok_or_else(|| Error::Flag("the kinds of RBAC are missing".into()))?;
     let modes = Mode::parse(&config.authorization_mode.join(",")).map_err(Error::Flag)?;
     let authorizer = Authorizer::new(modes, node, Arc::new(rbac));
 

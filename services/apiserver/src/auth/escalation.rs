@@ -34,7 +34,9 @@ pub fn check(authorizer: &Authorizer, write: &Write<'_>) -> Result<(), Status> {
     if write.user.is_privileged() {
         return Ok(());
     }
-    if !matches!(write.resource, "roles" | "clusterroles" | "rolebindings" | "clusterrolebindings") || only_bookkeeping(write) {
+    if !matches!(write.resource, "roles" | "clusterroles" | "rolebindings" | "clusterrolebindings")
+        || only_bookkeeping(write)
+    {
         return Ok(());
     }
     if write.resource.ends_with("roles") { check_role(authorizer, write) } else { check_binding(authorizer, write) }
@@ -48,7 +50,9 @@ fn check_role(authorizer: &Authorizer, write: &Write<'_>) -> Result<(), Status> 
     let rules = write.object.get("rules").and_then(|rules| Vec::deserialize(rules).ok()).unwrap_or_default();
     confirm(authorizer, write, &rules)?;
     // An aggregation can gather anything, so it takes everything.
-    if (aggregates(write.object) || write.old.is_some_and(aggregates)) && confirm(authorizer, write, &everything()).is_err() {
+    if (aggregates(write.object) || write.old.is_some_and(aggregates))
+        && confirm(authorizer, write, &everything()).is_err()
+    {
         let message = "must have cluster-admin privileges to use the aggregationRule";
         return Err(Status::forbidden(&GroupResource::new(GROUP, write.resource), name_of(write), message));
     }

@@ -30,7 +30,8 @@ enum Mode {
     Legacy,
 }
 
-const MODES: [Mode; 5] = [Mode::AssociatedNode, Mode::ArbitraryNode, Mode::ServiceAccount, Mode::UserInfo, Mode::Legacy];
+const MODES: [Mode; 5] =
+    [Mode::AssociatedNode, Mode::ArbitraryNode, Mode::ServiceAccount, Mode::UserInfo, Mode::Legacy];
 
 /// The user that a request is made as: the one its headers ask for, if `caller` may act so, or else `caller`.
 pub fn apply(
@@ -181,7 +182,8 @@ impl Attempt<'_> {
             return self.ask(attributes);
         }
         if self.mode != Mode::Legacy && !wanted.groups.is_empty() {
-            let reason = format!("when impersonating a {what}, cannot impersonate groups {}", quoted_list(&wanted.groups));
+            let reason =
+                format!("when impersonating a {what}, cannot impersonate groups {}", quoted_list(&wanted.groups));
             return Err(forbidden(self.caller, &attributes, &reason));
         }
         self.ask(attributes)

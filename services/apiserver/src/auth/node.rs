@@ -70,7 +70,9 @@ impl NodeAuthorizer {
                 "update" | "patch" => self.referenced(node, Reference::Claim, asked),
                 _ => Err("can only get/update/patch this type".into()),
             },
-            ("", "persistentvolumeclaims") => get_only(asked).and_then(|()| self.referenced(node, Reference::Claim, asked)),
+            ("", "persistentvolumeclaims") => {
+                get_only(asked).and_then(|()| self.referenced(node, Reference::Claim, asked))
+            }
             ("", "persistentvolumes") => get_only(asked).and_then(|()| self.volume(node, asked)),
             ("resource.k8s.io", "resourceclaims") => {
                 get_only(asked).and_then(|()| self.referenced(node, Reference::ResourceClaim, asked))
@@ -149,7 +151,8 @@ impl NodeAuthorizer {
             return Err("No Object name found".into());
         }
         let found = kind.and_then(|kind| self.reader.get(kind, asked.namespace, asked.name));
-        let bound = found.is_some_and(|object| object.value().pointer("/spec/nodeName").and_then(Value::as_str) == Some(node));
+        let bound =
+            found.is_some_and(|object| object.value().pointer("/spec/nodeName").and_then(Value::as_str) == Some(node));
         if bound { Ok(()) } else { Err(unrelated(node)) }
     }
 
@@ -162,7 +165,8 @@ impl NodeAuthorizer {
         let direct = pods.iter().any(|pod| references::pod_refers(pod, what, asked.name));
         let by_volume = || {
             what == Reference::Secret
-                && self.volumes_where(|volume| references::volume_refers(volume, asked.namespace, asked.name))
+                && self
+                    .volumes_where(|volume| references::volume_refers(volume, asked.namespace, asked.name))
                     .iter()
                     .any(|volume| self.claimed_on(node, volume))
         };

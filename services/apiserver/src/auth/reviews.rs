@@ -33,7 +33,13 @@ impl Reviews {
 
     /// Answers the review of this kind; `None` if it is not one.
     #[must_use]
-    pub fn answer(&self, context: &Context, kind: &str, namespace: &str, review: Value) -> Option<Result<Value, Status>> {
+    pub fn answer(
+        &self,
+        context: &Context,
+        kind: &str,
+        namespace: &str,
+        review: Value,
+    ) -> Option<Result<Value, Status>> {
         Some(match kind {
             "SubjectAccessReview" => self.subject(review, &Path::new("metadata"), |_| ErrorList::new()),
             "LocalSubjectAccessReview" => self.local(namespace, review),
@@ -78,7 +84,11 @@ impl Reviews {
             }
             if !spec["nonResourceAttributes"].is_null() {
                 let path = Path::new("spec.nonResourceAttributes");
-                errors.push(field::invalid(&path, &go_form(&spec["nonResourceAttributes"]), "disallowed on this kind of request"));
+                errors.push(field::invalid(
+                    &path,
+                    &go_form(&spec["nonResourceAttributes"]),
+                    "disallowed on this kind of request",
+                ));
             }
             errors
         })

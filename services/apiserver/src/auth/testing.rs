@@ -55,7 +55,8 @@ impl Reader for Objects {
 
     fn list(&self, kind: &Kind, namespace: Option<&str>) -> Vec<Arc<Stored>> {
         let objects = self.objects.read();
-        let of_kind = objects.iter().filter(|((plural, ns, _), _)| *plural == kind.plural && namespace.is_none_or(|n| n == ns));
+        let of_kind =
+            objects.iter().filter(|((plural, ns, _), _)| *plural == kind.plural && namespace.is_none_or(|n| n == ns));
         of_kind.map(|(_, stored)| stored.clone()).collect()
     }
 

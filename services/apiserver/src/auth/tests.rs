@@ -51,7 +51,8 @@ fn a_binding_counts_in_its_namespace_and_says_why() {
     assert_eq!(decision.reason, "RBAC: allowed by RoleBinding \"b/ns\" of Role \"r\" to User \"alice\"");
     assert!(!authorizer.authorize(&alice, &get.named("other", "x")).allowed());
     let refused = authorizer.require(&alice, &Attributes::resource("list", "", "pods").named("ns", "")).unwrap_err();
-    let text = "pods is forbidden: User \"alice\" cannot list resource \"pods\" in API group \"\" in the namespace \"ns\"";
+    let text =
+        "pods is forbidden: User \"alice\" cannot list resource \"pods\" in API group \"\" in the namespace \"ns\"";
     assert_eq!((refused.code, refused.message.as_str()), (403, text));
 }
 
@@ -97,7 +98,9 @@ fn aggregated_roles_gather_without_a_controller() {
     let alice = UserInfo::new("alice", &[]);
     // admin ← edit ← view
     assert!(authorizer.authorize(&alice, &Attributes::resource("get", "", "configmaps").named("ns", "x")).allowed());
-    assert!(authorizer.authorize(&alice, &Attributes::resource("create", "apps", "deployments").named("ns", "")).allowed());
+    assert!(
+        authorizer.authorize(&alice, &Attributes::resource("create", "apps", "deployments").named("ns", "")).allowed()
+    );
     assert!(!authorizer.authorize(&alice, &Attributes::resource("list", "", "nodes")).allowed());
 }
 
@@ -113,7 +116,8 @@ fn a_node_gets_what_its_pods_need() {
     assert!(authorizer.authorize(&node("n1"), &secret).allowed());
     let refused = authorizer.authorize(&node("n2"), &secret);
     assert_eq!(refused.reason, "no relationship found between node 'n2' and this object");
-    let token = Attributes { subresource: "token", ..Attributes::resource("create", "", "serviceaccounts").named("ns", "sa") };
+    let token =
+        Attributes { subresource: "token", ..Attributes::resource("create", "", "serviceaccounts").named("ns", "sa") };
     assert!(authorizer.authorize(&node("n1"), &token).allowed());
     assert!(!authorizer.authorize(&node("n2"), &token).allowed());
     let own = Attributes::resource("get", "", "nodes").named("", "n1");
@@ -128,7 +132,14 @@ fn nobody_grants_what_they_do_not_hold() {
     let alice = UserInfo::new("alice", &["g"]);
     let write = |verbs: Value| {
         let object = role("new", json!([{"verbs": verbs, "apiGroups": [""], "resources": ["pods"]}]));
-        let write = escalation::Write { user: &alice, resource: "roles", namespace: "ns", name: "", object: &object, old: None };
+        let write = escalation::Write {
+            user: &alice,
+            resource: "roles",
+            namespace: "ns",
+            name: "",
+            object: &object,
+            old: None,
+        };
         escalation::check(&authorizer, &write)
     };
     assert!(write(json!(["get"])).is_ok());
@@ -141,11 +152,15 @@ fn nobody_grants_what_they_do_not_hold() {
 #[test]
 fn acting_as_another_must_be_allowed() {
     let authorizer = authorizer(&Objects::of([]));
-    let headers = [("Impersonate-User".to_owned(), "bob".to_owned()), ("Impersonate-Group".to_owned(), "devs".to_owned())];
+    let headers =
+        [("Impersonate-User".to_owned(), "bob".to_owned()), ("Impersonate-Group".to_owned(), "devs".to_owned())];
     let asked = Attributes::resource("get", "", "pods").named("ns", "x");
     let admin = UserInfo::new("admin", &["system:masters"]);
     let bob = impersonation::apply(&authorizer, admin, &asked, &headers).unwrap();
-    assert_eq!((bob.name.as_str(), bob.groups.as_slice()), ("bob", &["devs".to_owned(), "system:authenticated".to_owned()][..]));
+    assert_eq!(
+        (bob.name.as_str(), bob.groups.as_slice()),
+        ("bob", &["devs".to_owned(), "system:authenticated".to_owned()][..])
+    );
     let refused = impersonation::apply(&authorizer, UserInfo::new("eve", &[]), &asked, &headers).unwrap_err();
     assert_eq!(refused.code, 403);
 }

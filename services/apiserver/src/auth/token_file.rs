@@ -33,7 +33,10 @@ impl TokenFile {
             }
             let groups = rest.first().map(|list| list.split(',').map(str::trim).filter(|g| !g.is_empty()));
             let groups = groups.map(|list| list.map(str::to_owned).collect()).unwrap_or_default();
-            users.insert(token.clone(), UserInfo { name: name.clone(), uid: uid.clone(), groups, ..UserInfo::default() });
+            users.insert(
+                token.clone(),
+                UserInfo { name: name.clone(), uid: uid.clone(), groups, ..UserInfo::default() },
+            );
         }
         Ok(Self { users })
     }

@@ -142,7 +142,10 @@ impl Actor {
 
     fn resource_of(&self, kv: &KeyValue) -> Option<String> {
         let key = key_of(kv)?;
-        keys::resources(&self.root, key).map(|(name, _)| name).find(|name| self.resources.contains_key(*name)).map(str::to_owned)
+        keys::resources(&self.root, key)
+            .map(|(name, _)| name)
+            .find(|name| self.resources.contains_key(*name))
+            .map(str::to_owned)
     }
 
     /// The resource of a stored value, and the value read.

@@ -67,7 +67,11 @@ impl Discovery {
                 put(format!("/apis/{}", group.name), &legacy::group(&group, true));
             }
             for version in &group.versions {
-                let path = if group.name.is_empty() { format!("/api/{version}") } else { format!("/apis/{}/{version}", group.name) };
+                let path = if group.name.is_empty() {
+                    format!("/api/{version}")
+                } else {
+                    format!("/apis/{}/{version}", group.name)
+                };
                 put(path, &legacy::resources(registry, &group.name, version));
             }
         }

@@ -5,8 +5,16 @@ use trireme_kinds::Registry;
 use super::groups;
 
 const BEFORE: [&str; 5] = ["/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/"];
-const AFTER: [&str; 8] =
-    ["/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/statusz", "/version"];
+const AFTER: [&str; 8] = [
+    "/metrics",
+    "/metrics/slis",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/openapi/v3/",
+    "/openid/v1/jwks",
+    "/statusz",
+    "/version",
+];
 
 /// The health checks whose names upstream's clients know, in order, behind `poststarthook/`. Each stands for the duty or
 /// cache of ours that does that work.

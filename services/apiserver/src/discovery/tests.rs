@@ -4,18 +4,17 @@ use super::*;
 
 /// Upstream's documents, or nothing where they were not brought along.
 fn golden(name: &str) -> Option<Value> {
-    let folder = std::env::var_os("TRIREME_GOLDEN").map_or_else(|| PathBuf::from("../../../shared/golden"), PathBuf::from);
+    let folder =
+        std::env::var_os("TRIREME_GOLDEN").map_or_else(|| PathBuf::from("../../../shared/golden"), PathBuf::from);
     let text = std::fs::read(folder.join("documents").join(name)).ok()?;
     Some(serde_json::from_slice(&text).unwrap())
 }
 
 fn first_difference(path: &str, want: &Value, got: &Value) -> Option<String> {
     match (want, got) {
-        (Value::Object(a), Value::Object(b)) => {
-            a.keys().chain(b.keys()).find_map(|k| {
-                first_difference(&format!("{path}.{k}"), a.get(k).unwrap_or(&Value::Null), b.get(k).unwrap_or(&Value::Null))
-            })
-        }
+        (Value::Object(a), Value::Object(b)) => a.keys().chain(b.keys()).find_map(|k| {
+            first_difference(&format!("{path}.{k}"), a.get(k).unwrap_or(&Value::Null), b.get(k).unwrap_or(&Value::Null))
+        }),
         (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
             a.iter().zip(b).enumerate().find_map(|(i, (a, b))| first_difference(&format!("{path}[{i}]"), a, b))
         }

@@ -24,11 +24,7 @@ pub struct AuthenticationConfig {
 impl AuthenticationConfig {
     /// Publishes the CAs and headers of the flags.
     pub fn new(around: &Surroundings) -> Result<Self, Error> {
-        Ok(Self {
-            objects: around.objects.clone(),
-            kind: around.kind("", "configmaps")?,
-            data: data(&around.config)?,
-        })
+        Ok(Self { objects: around.objects.clone(), kind: around.kind("", "configmaps")?, data: data(&around.config)? })
     }
 }
 
@@ -36,7 +32,8 @@ fn data(config: &Config) -> Result<Map<String, Value>, Error> {
     let mut data = Map::new();
     let mut file = |key: &str, path: Option<&std::path::PathBuf>| -> Result<(), Error> {
         if let Some(path) = path {
-            let text = std::fs::read_to_string(path).map_err(|why| Error::File { path: path.clone(), why: why.to_string() })?;
+            let text = std::fs::read_to_string(path)
+                .map_err(|why| Error::File { path: path.clone(), why: why.to_string() })?;
             data.insert(key.to_owned(), json!(text));
         }
         Ok(())

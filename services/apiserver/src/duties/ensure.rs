@@ -15,7 +15,13 @@ use crate::pipeline::{Context, Objects};
 const AT_ONCE: usize = 16;
 
 /// Creates `object` if it is not there, else lets `amend` change what is there. An unchanged object is not written.
-pub async fn ensure<F>(objects: &dyn Objects, duty: &str, kind: &Arc<Kind>, object: &Value, amend: F) -> Result<(), Status>
+pub async fn ensure<F>(
+    objects: &dyn Objects,
+    duty: &str,
+    kind: &Arc<Kind>,
+    object: &Value,
+    amend: F,
+) -> Result<(), Status>
 where
     F: Fn(&mut Value) + Send + Sync,
 {

@@ -36,7 +36,14 @@ const QUEUE_LENGTH: i64 = 50;
 type Schema = (&'static str, &'static str, i64, &'static str, &'static [&'static str], Rules);
 const SCHEMAS: [Schema; 11] = [
     ("exempt", "exempt", 1, "", &["g:system:masters"], Rules::Everything),
-    ("catch-all", "catch-all", 10_000, BY_USER, &["g:system:unauthenticated", "g:system:authenticated"], Rules::Everything),
+    (
+        "catch-all",
+        "catch-all",
+        10_000,
+        BY_USER,
+        &["g:system:unauthenticated", "g:system:authenticated"],
+        Rules::Everything,
+    ),
     ("probes", "exempt", 2, "", &["g:system:unauthenticated", "g:system:authenticated"], Rules::Health),
     (
         "system-leader-election",
@@ -48,11 +55,25 @@ const SCHEMAS: [Schema; 11] = [
     ),
     ("system-node-high", "node-high", 400, BY_USER, &["g:system:nodes"], Rules::NodeStatus),
     ("system-nodes", "system", 500, BY_USER, &["g:system:nodes"], Rules::Everything),
-    ("kube-controller-manager", "workload-high", 800, BY_NAMESPACE, &["u:system:kube-controller-manager"], Rules::Everything),
+    (
+        "kube-controller-manager",
+        "workload-high",
+        800,
+        BY_NAMESPACE,
+        &["u:system:kube-controller-manager"],
+        Rules::Everything,
+    ),
     ("kube-scheduler", "workload-high", 800, BY_NAMESPACE, &["u:system:kube-scheduler"], Rules::Everything),
     ("kube-system-service-accounts", "workload-high", 900, BY_NAMESPACE, &["s:*"], Rules::Everything),
     ("service-accounts", "workload-low", 9000, BY_USER, &["g:system:serviceaccounts"], Rules::Everything),
-    ("global-default", "global-default", 9900, BY_USER, &["g:system:unauthenticated", "g:system:authenticated"], Rules::Everything),
+    (
+        "global-default",
+        "global-default",
+        9900,
+        BY_USER,
+        &["g:system:unauthenticated", "g:system:authenticated"],
+        Rules::Everything,
+    ),
 ];
 const BY_USER: &str = "ByUser";
 const BY_NAMESPACE: &str = "ByNamespace";
@@ -194,7 +215,9 @@ fn rule_object(rules: Rules) -> Value {
             "resourceRules": [resource(&["*"], "*", &["*"], true)],
             "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
         }),
-        Rules::Health => json!({"nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["/healthz", "/readyz", "/livez"]}]}),
+        Rules::Health => {
+            json!({"nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["/healthz", "/readyz", "/livez"]}]})
+        }
         Rules::Leases => json!({
             "resourceRules": [resource(&["get", "create", "update"], "coordination.k8s.io", &["leases"], false)],
         }),

@@ -37,7 +37,8 @@ pub struct KubernetesService {
 impl KubernetesService {
     /// Keeps the Service pointing to the living replicas.
     pub fn new(around: &Surroundings, allocator: &Allocator) -> Result<Self, Error> {
-        let range = allocator.ranges().first().ok_or_else(|| Error::Flag("--service-cluster-ip-range is empty".into()))?;
+        let range =
+            allocator.ranges().first().ok_or_else(|| Error::Flag("--service-cluster-ip-range is empty".into()))?;
         Ok(Self {
             objects: around.objects.clone(),
             services: around.kind("", "services")?,
@@ -71,7 +72,8 @@ impl KubernetesService {
         let port = &object["spec"]["ports"];
         let amend = |value: &mut Value| {
             let same = value["spec"]["ports"].as_array().is_some_and(|ports| {
-                ports.len() == 1 && ["name", "port", "protocol", "targetPort"].iter().all(|key| ports[0][key] == port[0][key])
+                ports.len() == 1
+                    && ["name", "port", "protocol", "targetPort"].iter().all(|key| ports[0][key] == port[0][key])
             });
             if !same {
                 value["spec"]["ports"] = port.clone();

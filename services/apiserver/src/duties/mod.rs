@@ -85,7 +85,8 @@ impl Surroundings {
 
 /// The allocator of Services' addresses and ports.
 pub fn allocator(objects: Arc<dyn Objects>, registry: &Registry, config: &Config) -> Result<Arc<Allocator>, Error> {
-    let ranges: Result<Vec<_>, _> = config.service_cluster_ip_range.iter().map(|range| AddressRange::parse(range)).collect();
+    let ranges: Result<Vec<_>, _> =
+        config.service_cluster_ip_range.iter().map(|range| AddressRange::parse(range)).collect();
     let ranges = ranges.map_err(|why| Error::Flag(format!("--service-cluster-ip-range: {why}")))?;
     let ports = PortRange::parse(&config.service_node_port_range);
     let ports = ports.map_err(|why| Error::Flag(format!("--service-node-port-range: {why}")))?;

@@ -166,7 +166,8 @@ impl Role {
         }
         if let Some(source) = &self.from {
             object["rules"] = Value::Null;
-            object["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": {aggregation_label(source): "true"}}]});
+            object["aggregationRule"] =
+                json!({"clusterRoleSelectors": [{"matchLabels": {aggregation_label(source): "true"}}]});
         }
         object
     }
@@ -209,7 +210,11 @@ mod tests {
     #[test]
     fn the_tables_are_complete() {
         let roles = roles();
-        assert_eq!(roles.iter().filter(|role| role.namespace.is_empty()).count(), 73, "upstream has 73 default cluster roles");
+        assert_eq!(
+            roles.iter().filter(|role| role.namespace.is_empty()).count(),
+            73,
+            "upstream has 73 default cluster roles"
+        );
         assert_eq!(bindings().iter().filter(|binding| binding.namespace.is_empty()).count(), 54);
         for role in &roles {
             assert!(role.from.is_some() || !role.rules.is_empty(), "{} has no rules", role.name);
@@ -222,7 +227,10 @@ mod tests {
         assert_eq!(admin.rules[0].resources, ["*"]);
         assert_eq!(admin.rules[1].non_resource_urls, ["/version", "/healthz/*"]);
         let core = &parse_roles("kube-system r\n  get | core,apps | pods,pods/log | a,b\n", true)[0];
-        assert_eq!((core.namespace.as_str(), core.rules[0].api_groups.as_slice()), ("kube-system", &["".to_owned(), "apps".to_owned()][..]));
+        assert_eq!(
+            (core.namespace.as_str(), core.rules[0].api_groups.as_slice()),
+            ("kube-system", &["".to_owned(), "apps".to_owned()][..])
+        );
         assert_eq!(core.rules[0].resource_names, ["a", "b"]);
     }
 

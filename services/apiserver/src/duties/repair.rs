@@ -80,7 +80,8 @@ impl Duty for Repair {
             if !ours || held.contains_key(&*record.name) {
                 continue;
             }
-            let age = meta::creation_timestamp(&record.value()).map_or(0, |made| context.now.as_second() - made.as_second());
+            let age =
+                meta::creation_timestamp(&record.value()).map_or(0, |made| context.now.as_second() - made.as_second());
             if age < GRACE_SECONDS {
                 continue;
             }

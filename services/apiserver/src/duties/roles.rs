@@ -111,7 +111,8 @@ fn amend_role(wanted: &Value, role: &mut Value) {
         return;
     }
     let mut has = rules(role);
-    let missing: Vec<PolicyRule> = rules(wanted).into_iter().filter(|rule| covers(&has, std::slice::from_ref(rule)).is_err()).collect();
+    let missing: Vec<PolicyRule> =
+        rules(wanted).into_iter().filter(|rule| covers(&has, std::slice::from_ref(rule)).is_err()).collect();
     if !missing.is_empty() {
         has.extend(missing);
         role["rules"] = json!(has);
@@ -140,7 +141,8 @@ mod tests {
     #[test]
     fn what_is_missing_comes_back_and_what_was_added_stays() {
         let wanted = json!({"metadata": {"labels": {"a": "b"}}, "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]});
-        let mut role = json!({"metadata": {}, "rules": [{"verbs": ["list"], "apiGroups": [""], "resources": ["nodes"]}]});
+        let mut role =
+            json!({"metadata": {}, "rules": [{"verbs": ["list"], "apiGroups": [""], "resources": ["nodes"]}]});
         amend_role(&wanted, &mut role);
         assert_eq!(role["rules"].as_array().unwrap().len(), 2);
         let before = role.clone();

@@ -42,7 +42,9 @@ impl Caller {
                 headers: headers
                     .iter()
                     .filter(|(name, _)| named(name.as_str()))
-                    .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+                    .map(|(name, value)| {
+                        (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+                    })
                     .collect(),
             },
             user_agent: text("user-agent").unwrap_or_default(),
@@ -128,9 +130,7 @@ pub(super) fn cause(stored: &Stored) -> Option<api::Cause> {
 pub(super) fn object(body: &ObjectBody) -> (Bytes, i64, Option<api::Cause>) {
     match body {
         ObjectBody::Stored(stored) => (stored.encode(), stored.revision, cause(stored)),
-        ObjectBody::Value(value) => {
-            (value.to_string().into(), i64::try_from(meta::revision(value)).unwrap_or(0), None)
-        }
+        ObjectBody::Value(value) => (value.to_string().into(), i64::try_from(meta::revision(value)).unwrap_or(0), None),
     }
 }
 
@@ -163,7 +163,8 @@ mod tests {
 
     #[test]
     fn options_become_a_query() {
-        let options = json!({"kind": "ListOptions", "limit": 5, "labelSelector": "a=b", "dryRun": ["All"], "watch": true});
+        let options =
+            json!({"kind": "ListOptions", "limit": 5, "labelSelector": "a=b", "dryRun": ["All"], "watch": true});
         let mut pairs = query(&options);
         pairs.sort();
         let pairs: Vec<_> = pairs.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();

@@ -158,7 +158,8 @@ async fn send_list(list: ListAnswer, out: mpsc::Sender<Result<api::ListChunk, to
         chunk.items.push(item);
         if size >= CHUNK {
             size = 0;
-            let full = std::mem::replace(&mut chunk, api::ListChunk { revision: list.revision, ..api::ListChunk::default() });
+            let full =
+                std::mem::replace(&mut chunk, api::ListChunk { revision: list.revision, ..api::ListChunk::default() });
             if out.send(Ok(full)).await.is_err() {
                 return;
             }

@@ -90,7 +90,13 @@ async fn refuse(out: &Out, id: u64, refusal: &Status) {
 }
 
 /// Hands events on. Answers whether the client should hear that the watch ended.
-async fn follow(reads: &ReadIndex, mut watcher: Watcher, id: u64, questions: &mut mpsc::Receiver<()>, out: &Out) -> bool {
+async fn follow(
+    reads: &ReadIndex,
+    mut watcher: Watcher,
+    id: u64,
+    questions: &mut mpsc::Receiver<()>,
+    out: &Out,
+) -> bool {
     loop {
         let item = tokio::select! {
             item = watcher.next() => item,
@@ -118,7 +124,8 @@ async fn follow(reads: &ReadIndex, mut watcher: Watcher, id: u64, questions: &mu
 }
 
 fn event(watcher: &Watcher, id: u64, item: &WatchItem) -> api::WatchEvent {
-    let bare = |kind: Type, revision: i64| api::WatchEvent { id, r#type: kind.into(), revision, ..api::WatchEvent::default() };
+    let bare =
+        |kind: Type, revision: i64| api::WatchEvent { id, r#type: kind.into(), revision, ..api::WatchEvent::default() };
     match item {
         WatchItem::Event(change, stored) => {
             let kind = match change {

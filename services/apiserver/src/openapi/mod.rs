@@ -170,7 +170,12 @@ impl Documents for OpenApi {
 
 /// Upstream says nothing more.
 fn missing() -> Answer {
-    Answer::Raw(RawAnswer { code: 404, content_type: String::new(), headers: Vec::new(), body: Body::Full(Bytes::new()) })
+    Answer::Raw(RawAnswer {
+        code: 404,
+        content_type: String::new(),
+        headers: Vec::new(),
+        body: Body::Full(Bytes::new()),
+    })
 }
 
 fn accepts_json(accept: &str) -> bool {

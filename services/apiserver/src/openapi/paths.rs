@@ -72,11 +72,13 @@ impl Maker<'_, '_> {
         if kind.has_verb("list") {
             let list = self.schemas.refer(&format!("{type_name}List"));
             let text = format!("list or watch objects of kind {name}");
-            let get = self.operation(&text, &id("list", ""), Some(("list", gvk)), &LISTS, None, &[("200", "OK")], &list);
+            let get =
+                self.operation(&text, &id("list", ""), Some(("list", gvk)), &LISTS, None, &[("200", "OK")], &list);
             collection.insert("get".into(), get);
             if kind.namespaced {
                 let everywhere = format!("list{part}{name}ForAllNamespaces");
-                let get = self.operation(&text, &everywhere, Some(("list", gvk)), &LISTS, None, &[("200", "OK")], &list);
+                let get =
+                    self.operation(&text, &everywhere, Some(("list", gvk)), &LISTS, None, &[("200", "OK")], &list);
                 paths.insert(format!("{root}/{}", kind.plural), json!({ "get": get }));
             }
         }
@@ -92,8 +94,20 @@ impl Maker<'_, '_> {
             let status = self.schemas.refer(&format!("{META}.Status"));
             let body = self.body(&options, false);
             let text = format!("delete collection of {name}");
-            let params: Vec<_> = DELETES.iter().chain(LISTS.iter().filter(|(n, _)| !matches!(*n, "watch" | "allowWatchBookmarks"))).copied().collect();
-            let delete = self.operation(&text, &id("delete", "Collection"), Some(("deletecollection", gvk)), &params, Some(body), &[("200", "OK")], &status);
+            let params: Vec<_> = DELETES
+                .iter()
+                .chain(LISTS.iter().filter(|(n, _)| !matches!(*n, "watch" | "allowWatchBookmarks")))
+                .copied()
+                .collect();
+            let delete = self.operation(
+                &text,
+                &id("delete", "Collection"),
+                Some(("deletecollection", gvk)),
+                &params,
+                Some(body),
+                &[("200", "OK")],
+                &status,
+            );
             collection.insert("delete".into(), delete);
         }
         if !collection.is_empty() {
@@ -109,7 +123,8 @@ impl Maker<'_, '_> {
             let body = self.body(&options, false);
             let codes = [("200", "OK"), ("202", "Accepted")];
             let text = format!("delete a {name}");
-            let delete = self.operation(&text, &id("delete", ""), Some(("delete", gvk)), &DELETES, Some(body), &codes, &status);
+            let delete =
+                self.operation(&text, &id("delete", ""), Some(("delete", gvk)), &DELETES, Some(body), &codes, &status);
             object.insert("delete".into(), delete);
         }
         if !object.is_empty() {
@@ -139,21 +154,24 @@ impl Maker<'_, '_> {
         let what = if sub.is_empty() { String::new() } else { format!("{} of the ", sub.to_lowercase()) };
         if has("get") {
             let text = format!("read {what}the specified {name}").replace("the the", "the");
-            let get = self.operation(&text, &(id("read", "") + sub), Some(("get", gvk)), &[], None, &[("200", "OK")], own);
+            let get =
+                self.operation(&text, &(id("read", "") + sub), Some(("get", gvk)), &[], None, &[("200", "OK")], own);
             object.insert("get".into(), get);
         }
         if has("update") {
             let body = self.body(own, true);
             let text = format!("replace {what}the specified {name}").replace("the the", "the");
             let codes = [("200", "OK"), ("201", "Created")];
-            let put = self.operation(&text, &(id("replace", "") + sub), Some(("put", gvk)), &WRITES, Some(body), &codes, own);
+            let put =
+                self.operation(&text, &(id("replace", "") + sub), Some(("put", gvk)), &WRITES, Some(body), &codes, own);
             object.insert("put".into(), put);
         }
         if has("patch") {
             let patch = self.schemas.refer(&format!("{META}.Patch"));
             let body = match self.schemas.dialect() {
                 Dialect::V3 => {
-                    let content: Map<String, Value> = PATCHES.iter().map(|ty| ((*ty).to_owned(), json!({ "schema": patch }))).collect();
+                    let content: Map<String, Value> =
+                        PATCHES.iter().map(|ty| ((*ty).to_owned(), json!({ "schema": patch }))).collect();
                     json!({"content": content, "required": true})
                 }
                 Dialect::V2 => json!({"name": "body", "in": "body", "required": true, "schema": patch}),
@@ -161,7 +179,8 @@ impl Maker<'_, '_> {
             let params: Vec<_> = WRITES.iter().copied().chain([("force", "boolean")]).collect();
             let text = format!("partially update {what}the specified {name}").replace("the the", "the");
             let codes = [("200", "OK"), ("201", "Created")];
-            let patch = self.operation(&text, &(id("patch", "") + sub), Some(("patch", gvk)), &params, Some(body), &codes, own);
+            let patch =
+                self.operation(&text, &(id("patch", "") + sub), Some(("patch", gvk)), &params, Some(body), &codes, own);
             object.insert("patch".into(), patch);
         }
     }
@@ -195,7 +214,15 @@ impl Maker<'_, '_> {
                 let body = self.body(&own, true);
                 let codes = [("200", "OK"), ("201", "Created"), ("202", "Accepted")];
                 let text = format!("create {} of a {}", sub.name, kind.kind);
-                let post = self.operation(&text, &(id("create", "") + &part), Some(("post", Some(&gvk))), &WRITES, Some(body), &codes, &own);
+                let post = self.operation(
+                    &text,
+                    &(id("create", "") + &part),
+                    Some(("post", Some(&gvk))),
+                    &WRITES,
+                    Some(body),
+                    &codes,
+                    &own,
+                );
                 operations.insert("post".into(), post);
             }
         }
@@ -256,7 +283,8 @@ impl Maker<'_, '_> {
         answer: &Value,
     ) -> Value {
         let mut out = json!({"tags": [names::tag(self.group, self.version)], "description": text, "operationId": id});
-        let mut parameters: Vec<Value> = parameters.iter().map(|(name, ty)| self.parameter(name, ty, "query")).collect();
+        let mut parameters: Vec<Value> =
+            parameters.iter().map(|(name, ty)| self.parameter(name, ty, "query")).collect();
         let v3 = self.schemas.dialect() == Dialect::V3;
         match body {
             Some(body) if v3 => out["requestBody"] = body,
@@ -269,7 +297,8 @@ impl Maker<'_, '_> {
         let mut responses = Map::new();
         for (code, text) in codes {
             let response = if v3 {
-                let content: Map<String, Value> = PRODUCES.iter().map(|ty| ((*ty).to_owned(), json!({ "schema": answer }))).collect();
+                let content: Map<String, Value> =
+                    PRODUCES.iter().map(|ty| ((*ty).to_owned(), json!({ "schema": answer }))).collect();
                 json!({"description": text, "content": content})
             } else {
                 json!({"description": text, "schema": answer})

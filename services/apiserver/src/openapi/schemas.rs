@@ -82,7 +82,10 @@ impl<'a> Schemas<'a> {
             kinds.entry(name.to_owned()).or_default().push(json!({"group": group, "version": "v1", "kind": kind}));
         }
         for name in ["DeleteOptions", "Status", "WatchEvent"] {
-            kinds.entry(format!("{META}.{name}")).or_default().push(json!({"group": "", "version": "v1", "kind": name}));
+            kinds
+                .entry(format!("{META}.{name}"))
+                .or_default()
+                .push(json!({"group": "", "version": "v1", "kind": name}));
         }
         Self { schema, dialect, kinds, wanted: Vec::new(), seen: BTreeSet::new(), done: Map::new() }
     }
@@ -233,7 +236,9 @@ impl<'a> Schemas<'a> {
         match &ty.shape {
             Shape::Any => match &*ty.go {
                 "v1.FieldsV1" => named(self, &format!("{META}.FieldsV1"), json!({"type": "object"})),
-                "runtime.RawExtension" => named(self, "io.k8s.apimachinery.pkg.runtime.RawExtension", json!({"type": "object"})),
+                "runtime.RawExtension" => {
+                    named(self, "io.k8s.apimachinery.pkg.runtime.RawExtension", json!({"type": "object"}))
+                }
                 _ => Map::new(),
             },
             Shape::Bool => as_map(json!({"type": "boolean"})),
@@ -243,7 +248,9 @@ impl<'a> Schemas<'a> {
             Shape::String => as_map(json!({"type": "string"})),
             Shape::Bytes => as_map(json!({"type": "string", "format": "byte"})),
             Shape::Time => named(self, &format!("{META}.Time"), json!({"type": "string", "format": "date-time"})),
-            Shape::MicroTime => named(self, &format!("{META}.MicroTime"), json!({"type": "string", "format": "date-time"})),
+            Shape::MicroTime => {
+                named(self, &format!("{META}.MicroTime"), json!({"type": "string", "format": "date-time"}))
+            }
             Shape::Duration => named(self, &format!("{META}.Duration"), json!({"type": "string"})),
             Shape::Quantity => {
                 let both = json!({"oneOf": [{"type": "string"}, {"type": "number"}]});

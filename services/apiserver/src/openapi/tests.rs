@@ -3,7 +3,8 @@ use std::path::PathBuf;
 use super::*;
 
 fn golden(name: &str) -> Option<Value> {
-    let folder = std::env::var_os("TRIREME_GOLDEN").map_or_else(|| PathBuf::from("../../../shared/golden"), PathBuf::from);
+    let folder =
+        std::env::var_os("TRIREME_GOLDEN").map_or_else(|| PathBuf::from("../../../shared/golden"), PathBuf::from);
     let text = std::fs::read(folder.join("documents/openapi.v3").join(name)).ok()?;
     Some(serde_json::from_slice(&text).unwrap())
 }
@@ -36,7 +37,8 @@ fn schemas_are_upstreams() {
             different.push(name.clone());
         }
     }
-    let missing: Vec<&String> = want.as_object().unwrap().keys().filter(|name| got.get(name.as_str()).is_none()).collect();
+    let missing: Vec<&String> =
+        want.as_object().unwrap().keys().filter(|name| got.get(name.as_str()).is_none()).collect();
     let total = got.as_object().unwrap().len();
     assert!(different.len() * 10 <= total, "{} of {total} differ: {different:?}; missing {missing:?}", different.len());
 }

@@ -13,7 +13,12 @@ use crate::auth::UserInfo;
 impl Engine {
     /// What is kept beside the version that `context` writes. `old` is the version before (None for a create), `new` the
     /// object it becomes (None for a delete).
-    pub(crate) fn cause(&self, context: &Context, old: Option<(&Stored, &Value)>, new: Option<&Value>) -> Option<Cause> {
+    pub(crate) fn cause(
+        &self,
+        context: &Context,
+        old: Option<(&Stored, &Value)>,
+        new: Option<&Value>,
+    ) -> Option<Cause> {
         let now = nanos(context.now);
         let trace = context.trace.filter(|_| context.client_traced || !may_infer(&context.user));
         if let Some(trace) = trace {

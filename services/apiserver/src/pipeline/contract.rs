@@ -39,8 +39,13 @@ pub trait Objects: Send + Sync {
     async fn get(&self, kind: &Arc<Kind>, namespace: &str, name: &str) -> Result<Arc<Stored>, Status>;
 
     /// Creates an object.
-    async fn create(&self, context: &Context, kind: &Arc<Kind>, namespace: &str, object: Value)
-    -> Result<Arc<Stored>, Status>;
+    async fn create(
+        &self,
+        context: &Context,
+        kind: &Arc<Kind>,
+        namespace: &str,
+        object: Value,
+    ) -> Result<Arc<Stored>, Status>;
 
     /// Reads, changes and writes until nobody came between. An unchanged object is not written. `subresource` chooses
     /// the rules of what may change (`status`, …); empty means the object itself.

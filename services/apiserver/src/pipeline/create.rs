@@ -130,7 +130,10 @@ impl Engine {
     }
 
     /// The companions of a kind, if it has any.
-    pub(crate) fn companions_for(&self, kind: &trireme_kinds::Kind) -> Result<Option<Arc<dyn super::Companions>>, Status> {
+    pub(crate) fn companions_for(
+        &self,
+        kind: &trireme_kinds::Kind,
+    ) -> Result<Option<Arc<dyn super::Companions>>, Status> {
         let key = (kind.group.clone(), kind.plural.clone());
         Ok(self.parts()?.companions.get(&key).cloned())
     }

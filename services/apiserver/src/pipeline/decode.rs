@@ -117,7 +117,11 @@ fn check_type(kind: &Kind, value: &Value, body: &[u8]) -> Result<(), Status> {
         None => {
             let scheme = "pkg/api/legacyscheme/scheme.go:30";
             let version = go::quote(api_version);
-            let why = format!("no kind {} is registered for version {version} in scheme {}", go::quote(named), go::quote(scheme));
+            let why = format!(
+                "no kind {} is registered for version {version} in scheme {}",
+                go::quote(named),
+                go::quote(scheme)
+            );
             Err(codec::cannot_be_handled(&found, &kind.kind, &why))
         }
         Some(other) if other.group == kind.group && other.kind == kind.kind => {

@@ -134,8 +134,7 @@ impl Engine {
             }
             Plan::Remove => {
                 let companions = self.companions_for(kind)?.map(|hooks| hooks.delete(&old)).unwrap_or_default();
-                let write =
-                    Write { kind: &stored_kind, key, old: Some((stored, &old_stored)), new: None, companions };
+                let write = Write { kind: &stored_kind, key, old: Some((stored, &old_stored)), new: None, companions };
                 Ok(match self.commit(context, write).await? {
                     Committed::Done(tombstone) => {
                         let last = self.convert(kind, &tombstone);
@@ -198,7 +197,8 @@ fn check_preconditions(kind: &Kind, old: &Value, options: &DeleteOptions) -> Res
         );
         return Err(Status::conflict(&resource, meta::name(old), why));
     }
-    if let Some(version) = options.resource_version.as_deref().filter(|version| *version != meta::resource_version(old)) {
+    if let Some(version) = options.resource_version.as_deref().filter(|version| *version != meta::resource_version(old))
+    {
         let why = format!(
             "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). \
              The object might have been modified",
@@ -323,7 +323,13 @@ fn answers_with_object(kind: &Kind) -> bool {
     match kind.group.as_str() {
         "" => matches!(
             kind.plural.as_str(),
-            "pods" | "services" | "serviceaccounts" | "podtemplates" | "resourcequotas" | "persistentvolumes" | "persistentvolumeclaims"
+            "pods"
+                | "services"
+                | "serviceaccounts"
+                | "podtemplates"
+                | "resourcequotas"
+                | "persistentvolumes"
+                | "persistentvolumeclaims"
         ),
         "storage.k8s.io" => kind.plural != "csistoragecapacities",
         "resource.k8s.io" => true,
@@ -360,7 +366,9 @@ mod tests {
         let background = DeleteOptions::default();
         assert!(matches!(plan(&context, &kind("apps", "deployments"), &object, &background), Plan::Remove));
         // The second attempt changes its mind about what happens to dependents.
-        let Plan::Mark(new) = plan(&context, &kind("apps", "deployments"), &new, &background_orphan()) else { panic!() };
+        let Plan::Mark(new) = plan(&context, &kind("apps", "deployments"), &new, &background_orphan()) else {
+            panic!()
+        };
         assert_eq!(new["metadata"]["finalizers"], json!([ORPHAN]));
     }
 
@@ -371,7 +379,8 @@ mod tests {
     #[test]
     fn a_namespace_waits_for_its_finalizers() {
         let context = context();
-        let namespace = json!({"metadata": {"name": "a"}, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
+        let namespace =
+            json!({"metadata": {"name": "a"}, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
         let kind = kind("", "namespaces");
         let Plan::Mark(mut new) = plan(&context, &kind, &namespace, &DeleteOptions::default()) else { panic!() };
         assert_eq!(new["status"]["phase"], "Terminating");
@@ -385,6 +394,10 @@ mod tests {
         let object = json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": "7"}});
         let options = DeleteOptions { uid: Some("v".to_owned()), ..DeleteOptions::default() };
         let refusal = check_preconditions(&kind("", "configmaps"), &object, &options).unwrap_err();
-        assert!(refusal.message.starts_with("Operation cannot be fulfilled on ConfigMap \"a\": the UID in the precondition (v)"));
+        assert!(
+            refusal
+                .message
+                .starts_with("Operation cannot be fulfilled on ConfigMap \"a\": the UID in the precondition (v)")
+        );
     }
 }

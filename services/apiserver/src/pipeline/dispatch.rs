@@ -16,7 +16,6 @@ use super::patch::Patch;
 use super::update::{Change, Put, Updated};
 use super::{Answer, Body, Context, ObjectAnswer, ObjectBody, Objects, RawAnswer, Reader, Request, Stored, decode};
 
-
 // === impl Engine ===
 
 impl Engine {
@@ -245,7 +244,8 @@ impl Engine {
         match body {
             ObjectBody::Stored(stored) => Ok(stored),
             ObjectBody::Value(value) => {
-                let key = self.key(kind, trireme_machinery::meta::namespace(&value), trireme_machinery::meta::name(&value));
+                let key =
+                    self.key(kind, trireme_machinery::meta::namespace(&value), trireme_machinery::meta::name(&value));
                 let revision = i64::try_from(trireme_machinery::meta::revision(&value)).unwrap_or(0);
                 Ok(Arc::new(self.codec(kind)?.make(&key, value, revision, None)))
             }

@@ -156,7 +156,8 @@ impl Engine {
 
     /// The kind that a request is for; 404 in Kubernetes' words where there is none.
     pub fn target(&self, info: &RequestInfo) -> Result<Target, Status> {
-        let kind = self.kinds.by_resource(&info.group, &info.version, &info.resource).ok_or_else(Status::unknown_resource)?;
+        let kind =
+            self.kinds.by_resource(&info.group, &info.version, &info.resource).ok_or_else(Status::unknown_resource)?;
         let lists = matches!(info.verb.as_str(), "list" | "watch" | "deletecollection");
         // A Namespace's requests name it twice.
         let namespace = if kind.namespaced { info.namespace.clone() } else { String::new() };

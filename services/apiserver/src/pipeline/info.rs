@@ -189,7 +189,10 @@ mod tests {
         let info = parse("GET", "/apis/apps/v1/namespaces/default/deployments/web/scale");
         assert!(info.is_resource);
         assert_eq!((info.group.as_str(), info.version.as_str(), info.resource.as_str()), ("apps", "v1", "deployments"));
-        assert_eq!((info.namespace.as_str(), info.name.as_str(), info.subresource.as_str()), ("default", "web", "scale"));
+        assert_eq!(
+            (info.namespace.as_str(), info.name.as_str(), info.subresource.as_str()),
+            ("default", "web", "scale")
+        );
         assert_eq!(info.verb, "get");
         assert_eq!(info.route(), "/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale");
     }
@@ -208,7 +211,10 @@ mod tests {
     #[test]
     fn namespaces_are_resources_too() {
         let info = parse("PUT", "/api/v1/namespaces/a/finalize");
-        assert_eq!((info.resource.as_str(), info.name.as_str(), info.subresource.as_str()), ("namespaces", "a", "finalize"));
+        assert_eq!(
+            (info.resource.as_str(), info.name.as_str(), info.subresource.as_str()),
+            ("namespaces", "a", "finalize")
+        );
         assert_eq!(info.namespace, "a");
         assert_eq!(info.canonical_path(), "/api/v1/namespaces/a/finalize");
     }

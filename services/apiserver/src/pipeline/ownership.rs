@@ -40,7 +40,12 @@ pub(super) fn track(
 }
 
 /// The same for an object that is answered and never stored.
-pub(crate) fn track_answered(context: &Context, kind: &Kind, object: &mut Value, request: &Request) -> Result<(), Status> {
+pub(crate) fn track_answered(
+    context: &Context,
+    kind: &Kind,
+    object: &mut Value,
+    request: &Request,
+) -> Result<(), Status> {
     let options = WriteOptions::read(request, "CreateOptions")?;
     track(context, kind, "", None, object, &options);
     Ok(())
@@ -61,7 +66,9 @@ fn ignored(kind: &Kind, subresource: &str) -> Set {
     match (kind.plural.as_str(), subresource) {
         ("certificatesigningrequests", "") => Set::of(&[&["spec"], &["status"]]),
         ("certificatesigningrequests", "approval") => Set::of(&[&["spec"], &["status", "certificate"]]),
-        ("pods", "status") => Set::of(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]),
+        ("pods", "status") => {
+            Set::of(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]])
+        }
         (_, "status") => Set::of(&[&["spec"], &["metadata", "labels"]]),
         (_, "" | "finalize") if kind.subresource("status").is_some() => Set::of(&[&["status"]]),
         _ => Set::default(),

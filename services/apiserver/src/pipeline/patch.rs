@@ -88,7 +88,10 @@ impl<'a> Patch<'a> {
         let (mut value, unknown) = match decode::decode(self.kind, patched.clone(), self.validation.strictness()) {
             Ok(decoded) => decoded,
             Err(status) => {
-                let start = format!("{} in version \"{}\" cannot be handled as a {}: ", self.kind.kind, self.kind.version, self.kind.kind);
+                let start = format!(
+                    "{} in version \"{}\" cannot be handled as a {}: ",
+                    self.kind.kind, self.kind.version, self.kind.kind
+                );
                 let why = status.message.strip_prefix(&start).unwrap_or(&status.message);
                 return Err(self.refused(&patched, why));
             }

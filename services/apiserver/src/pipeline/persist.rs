@@ -6,8 +6,8 @@ use serde_json::Value;
 use tracing::Instrument as _;
 use trireme_kinds::Kind;
 use trireme_machinery::gvk::GroupResource;
-use trireme_machinery::status::{self, Details, Reason, Status};
 use trireme_machinery::meta;
+use trireme_machinery::status::{self, Details, Reason, Status};
 use trireme_proto::mvccpb::KeyValue;
 use trireme_proto::resources::v1::Fence;
 use trireme_telemetry::{Cause, SpanExt as _};
@@ -100,7 +100,8 @@ impl Engine {
         if context.trace.is_none() {
             return Ok(run.await?);
         }
-        let span = trireme_telemetry::span("store.txn").attribute("store.changes", transaction.changes.len() as i64).start();
+        let span =
+            trireme_telemetry::span("store.txn").attribute("store.changes", transaction.changes.len() as i64).start();
         let outcome = run.instrument(span.clone()).await;
         match &outcome {
             Ok(Outcome::Written(revision)) => span.attribute("revision", *revision),

@@ -141,7 +141,11 @@ impl Engine {
                 return Err(Status::bad_request(fields::unknown_field(&requirement.field, &known)));
             }
         }
-        let name = if target.name.is_empty() { parsed.requires_exact("metadata.name").unwrap_or_default() } else { &target.name };
+        let name = if target.name.is_empty() {
+            parsed.requires_exact("metadata.name").unwrap_or_default()
+        } else {
+            &target.name
+        };
         let one = !name.is_empty() && (!kind.namespaced || !target.namespace.is_empty());
         let stored = self.codec(kind)?;
         let same = stored.kind.api_version() == kind.api_version();
@@ -327,15 +331,22 @@ impl Token {
         let value = go_json::parse(&bytes).map_err(|error| bad(error.to_string()))?.value;
         if value["v"] != "meta.k8s.io/v1" {
             let version = value["v"].as_str().unwrap_or_default();
-            return Err(refuse(format!("continue key is not valid: server does not recognize this encoded version \"{version}\"")));
+            return Err(refuse(format!(
+                "continue key is not valid: server does not recognize this encoded version \"{version}\""
+            )));
         }
         let revision = value["rv"].as_i64().unwrap_or(0);
         if revision == 0 {
-            return Err(refuse("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned()));
+            return Err(refuse(
+                "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
+                    .to_owned(),
+            ));
         }
         let start = value["start"].as_str().unwrap_or_default();
         if start.is_empty() {
-            return Err(refuse("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)".to_owned()));
+            return Err(refuse(
+                "continue key is not valid: encoded start key empty (version meta.k8s.io/v1)".to_owned(),
+            ));
         }
         if start.contains("/../") || start.starts_with("../") || start.starts_with('/') {
             return Err(refuse(format!("continue key is not valid: {start}")));

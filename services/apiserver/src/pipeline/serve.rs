@@ -105,10 +105,9 @@ impl Engine {
         }
         match timeout_at(context.deadline + LAST_WORDS, self.authorized(context, request)).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(Status::timeout(
-                "request did not complete within requested timeout - context deadline exceeded",
-                0,
-            )),
+            Err(_) => {
+                Err(Status::timeout("request did not complete within requested timeout - context deadline exceeded", 0))
+            }
         }
     }
 

@@ -193,7 +193,10 @@ impl Engine {
                 // The answer is the object without its finalizers, as it was last.
                 let mut last = to_store;
                 meta::set_resource_version(&mut last, &tombstone.revision.to_string());
-                Ok(Ok(Updated { object: ObjectBody::Value(mutation::from_stored(kind, &stored_kind.api_version(), last)), created: false }))
+                Ok(Ok(Updated {
+                    object: ObjectBody::Value(mutation::from_stored(kind, &stored_kind.api_version(), last)),
+                    created: false,
+                }))
             }
             Committed::Done(stored) => Ok(Ok(Updated { object: mutation::answer(kind, stored), created: false })),
             Committed::Moved(stored) => Ok(Err(Base { stored, fresh: true })),
@@ -220,7 +223,8 @@ fn check_name(object: &Value, target: &Target) -> Result<(), Status> {
     }
     let (namespace, asked) = (meta::namespace(object), &target.namespace);
     if !asked.is_empty() && !namespace.is_empty() && namespace != asked {
-        let why = format!("the namespace of the object ({namespace}) does not match the namespace on the request ({asked})");
+        let why =
+            format!("the namespace of the object ({namespace}) does not match the namespace on the request ({asked})");
         return Err(Status::bad_request(why));
     }
     Ok(())
@@ -255,7 +259,8 @@ fn check_version(target: &Target, new: &mut Value, stored: &Stored) -> Result<()
 /// An update neither sets nor clears what the API server keeps.
 fn keep_system_fields(new: &mut Value, old: &Value) {
     let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut) else { return };
-    let before = |key: &str| old.get("metadata").and_then(|metadata| metadata.get(key)).filter(|value| !value.is_null());
+    let before =
+        |key: &str| old.get("metadata").and_then(|metadata| metadata.get(key)).filter(|value| !value.is_null());
     metadata.remove("selfLink");
     if metadata.get("uid").and_then(Value::as_str).unwrap_or_default().is_empty()
         && let Some(uid) = before("uid")

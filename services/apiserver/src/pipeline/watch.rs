@@ -73,7 +73,8 @@ impl Engine {
         self.fresh_cache(context, fresh).await?;
         let begin = if begin == Begin::After(-1) { Begin::After(self.cache.head().revision) } else { begin };
         let subscribed = self.cache.subscribe(&target.kind.storage, selection.clone(), begin).await?;
-        let end = Instant::now() + options.timeout.unwrap_or_else(|| self.min_watch.mul_f64(rand::rng().random_range(1.0..2.0)));
+        let end = Instant::now()
+            + options.timeout.unwrap_or_else(|| self.min_watch.mul_f64(rand::rng().random_range(1.0..2.0)));
         let mut watcher = Watcher {
             kind: target.kind.clone(),
             cache: self.cache.clone(),
@@ -189,9 +190,7 @@ fn next_bookmark(end: Instant) -> Instant {
 fn item(change: Change, event: &Event) -> WatchItem {
     let left = change == Change::Deleted && !event.deleted;
     let object = match &event.previous {
-        Some(previous) if left => {
-            Arc::new(codec::at_revision(previous, event.revision, event.object.cause.clone()))
-        }
+        Some(previous) if left => Arc::new(codec::at_revision(previous, event.revision, event.object.cause.clone())),
         _ => event.object.clone(),
     };
     WatchItem::Event(change, object)

@@ -120,7 +120,10 @@ pub(super) fn event_object(kind: &Arc<Kind>, stored: &Arc<Stored>, style: &Style
             table.to_string().into_bytes()
         }
         _ => {
-            let mut out = object(&answer, &Style { form: Form { format: Format::Json, pretty: false, ..style.form.clone() }, ..style.clone() });
+            let mut out = object(
+                &answer,
+                &Style { form: Form { format: Format::Json, pretty: false, ..style.form.clone() }, ..style.clone() },
+            );
             out.pop();
             out
         }

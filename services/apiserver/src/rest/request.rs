@@ -49,7 +49,8 @@ pub(super) fn read_head(http: &HttpRequest) -> Request {
 /// The body, if it is not too large.
 pub(super) async fn read_body(http: &HttpRequest, mut payload: Payload) -> Result<Bytes, Status> {
     let too_large = || Status::request_entity_too_large(format!("limit is {MAX_BODY}"));
-    let announced = http.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    let announced =
+        http.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|length| length > MAX_BODY) {
         return Err(too_large());
     }

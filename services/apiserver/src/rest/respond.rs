@@ -47,7 +47,9 @@ pub(super) fn refused(context: &Context, request: &Request, refusal: &Status, st
 fn status(context: &Context, status: &Status, style: &Style) -> HttpResponse {
     let code = if status.code == 0 { 200 } else { status.code };
     let mut response = start(context, code);
-    if let Some(seconds) = status.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0) {
+    if let Some(seconds) =
+        status.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0)
+    {
         response.insert_header((header::RETRY_AFTER, seconds.to_string()));
     }
     let mut form = style.form.clone();

@@ -16,7 +16,12 @@ use crate::pipeline::{Context, WatchItem, Watcher};
 const CHUNK: usize = 64 << 10;
 
 /// Answers with the events of a watch, as long as it stands.
-pub(super) fn respond(mut response: HttpResponseBuilder, mut watcher: Watcher, style: Style, context: Context) -> HttpResponse {
+pub(super) fn respond(
+    mut response: HttpResponseBuilder,
+    mut watcher: Watcher,
+    style: Style,
+    context: Context,
+) -> HttpResponse {
     let events = stream! {
         // The request's context lives as long as its stream.
         let _context = context;

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use trireme_proto::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use trireme_proto::etcdserverpb::request_op::Request as Op;
 use trireme_proto::etcdserverpb::response_op::Response as OpResponse;
-use trireme_proto::etcdserverpb::{Compare, CompactionRequest, PutRequest, RangeRequest, RequestOp, TxnRequest};
+use trireme_proto::etcdserverpb::{CompactionRequest, Compare, PutRequest, RangeRequest, RequestOp, TxnRequest};
 
 use super::Client;
 use crate::error::Error;

@@ -122,7 +122,10 @@ impl Sealing {
                 return Ok(opened);
             }
         }
-        Err(Error::Value { key: store_key.to_owned(), why: "it is sealed with a key that is not configured".to_owned() })
+        Err(Error::Value {
+            key: store_key.to_owned(),
+            why: "it is sealed with a key that is not configured".to_owned(),
+        })
     }
 }
 

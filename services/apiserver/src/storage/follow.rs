@@ -197,10 +197,7 @@ impl Pending {
         if progress {
             return vec![Feed::Progress(head)];
         }
-        std::mem::take(&mut self.0)
-            .into_iter()
-            .map(|(revision, events)| Feed::Revision { revision, events })
-            .collect()
+        std::mem::take(&mut self.0).into_iter().map(|(revision, events)| Feed::Revision { revision, events }).collect()
     }
 }
 
@@ -212,4 +209,3 @@ pub(super) fn stopped() -> Error {
 pub fn key_of(kv: &KeyValue) -> Option<&str> {
     std::str::from_utf8(&kv.key).ok()
 }
-

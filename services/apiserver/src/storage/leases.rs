@@ -44,10 +44,8 @@ impl Leases {
         // Shared for a twentieth of its life, at most a minute; it lives that much longer.
         let shared = (self.ttl / 20).min(Duration::from_secs(60));
         let request = LeaseGrantRequest { ttl: (self.ttl + shared).as_secs().max(1) as i64, id: 0 };
-        let granted = client
-            .call(deadline, |mut member| async move { member.lease.lease_grant(request).await })
-            .await?
-            .answer;
+        let granted =
+            client.call(deadline, |mut member| async move { member.lease.lease_grant(request).await }).await?.answer;
         *current = Current { id: granted.id, used: 1, until: Some(now + shared) };
         Ok(granted.id)
     }

@@ -87,7 +87,9 @@ impl Transaction {
         });
         let compared = self.compared().count();
         let current: Vec<Option<KeyValue>> = found.by_ref().take(compared).collect();
-        if answered.repeated && let Some(revision) = self.already_done(&current, revision) {
+        if answered.repeated
+            && let Some(revision) = self.already_done(&current, revision)
+        {
             return Ok(Outcome::Written(revision));
         }
         if let Some(fence) = &self.fence {
@@ -146,9 +148,7 @@ impl Transaction {
                     cause,
                     ..PutRequest::default()
                 }),
-                None => {
-                    Op::RequestDeleteRange(DeleteRangeRequest { key, cause, ..DeleteRangeRequest::default() })
-                }
+                None => Op::RequestDeleteRange(DeleteRangeRequest { key, cause, ..DeleteRangeRequest::default() }),
             };
             request.success.push(RequestOp { request: Some(op) });
         }

@@ -27,14 +27,18 @@ impl Subresources {
         let (uid, version) = (meta::uid(&binding).to_owned(), meta::resource_version(&binding).to_owned());
         let mut change = |pod: &mut Value| {
             precondition(pod, &name, &uid, &version)?;
-            assign(pod, &binding, context.now).map_err(|why| Status::conflict(&GroupResource::new("", "pods/binding"), &name, why))
+            assign(pod, &binding, context.now)
+                .map_err(|why| Status::conflict(&GroupResource::new("", "pods/binding"), &name, why))
         };
         if is_dry_run(request) {
             let pod = self.inner.objects.get(&self.inner.pods, &info.namespace, &name).await?;
             change(&mut pod.value())?;
         } else {
             // The write is the scheduler's, not ours: its cause, its claim.
-            self.inner.objects.update(context, &self.inner.pods, &info.namespace, &name, "binding", &mut change).await?;
+            self.inner
+                .objects
+                .update(context, &self.inner.pods, &info.namespace, &name, "binding", &mut change)
+                .await?;
         }
         Ok(done())
     }
@@ -120,7 +124,8 @@ mod tests {
 
     #[test]
     fn a_pod_is_bound_once() {
-        let binding = json!({"metadata": {"name": "p", "labels": {"zone": "z"}}, "target": {"kind": "Node", "name": "n1"}});
+        let binding =
+            json!({"metadata": {"name": "p", "labels": {"zone": "z"}}, "target": {"kind": "Node", "name": "n1"}});
         let mut pod = json!({"metadata": {"name": "p"}, "spec": {}, "status": {"phase": "Pending"}});
         assign(&mut pod, &binding, jiff::Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(pod["spec"]["nodeName"], "n1");

@@ -92,7 +92,12 @@ impl Subresources {
             format!("/portForward/{namespace}/{name}")
         } else {
             let container = container(&pod, request.param("container").unwrap_or_default(), name)?;
-            for (flag, input, default) in [("stdin", "input", false), ("stdout", "output", true), ("stderr", "error", true), ("tty", "tty", false)] {
+            for (flag, input, default) in [
+                ("stdin", "input", false),
+                ("stdout", "output", true),
+                ("stderr", "error", true),
+                ("tty", "tty", false),
+            ] {
                 if request.param(flag).map_or(default && request.param("stdin").is_none(), is_true) {
                     query.push((input, "1"));
                 }
@@ -141,7 +146,10 @@ async fn refusal(answer: http::Response<Incoming>) -> Status {
 }
 
 /// Joins the two upgraded connections.
-pub(super) async fn join(mut answer: http::Response<Incoming>, mut payload: Payload) -> Result<HttpResponse<BoxBody>, Status> {
+pub(super) async fn join(
+    mut answer: http::Response<Incoming>,
+    mut payload: Payload,
+) -> Result<HttpResponse<BoxBody>, Status> {
     let upgraded = hyper::upgrade::on(&mut answer).await;
     let upgraded = upgraded.map_err(|why| Status::internal(format!("unable to upgrade connection: {why}")))?;
     let (from_backend, mut to_backend) = tokio::io::split(TokioIo::new(upgraded));
@@ -156,7 +164,8 @@ pub(super) async fn join(mut answer: http::Response<Incoming>, mut payload: Payl
         let _ = to_backend.shutdown().await;
     });
     let mut response = HttpResponse::SwitchingProtocols();
-    let protocol = answer.headers().get(http::header::UPGRADE).and_then(|value| value.to_str().ok()).unwrap_or("websocket");
+    let protocol =
+        answer.headers().get(http::header::UPGRADE).and_then(|value| value.to_str().ok()).unwrap_or("websocket");
     response.upgrade(protocol.to_owned());
     for (name, value) in answer.headers().iter().filter(|(name, _)| name.as_str().starts_with("sec-websocket-")) {
         response.append_header((name.as_str(), value.as_bytes()));

@@ -28,7 +28,8 @@ impl Subresources {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
         self.admit(context, request, kind, &mut eviction).await?;
-        let mut options = eviction.get("deleteOptions").filter(|options| !options.is_null()).cloned().unwrap_or_else(|| json!({}));
+        let mut options =
+            eviction.get("deleteOptions").filter(|options| !options.is_null()).cloned().unwrap_or_else(|| json!({}));
         let dry_run = is_dry_run(request) || options["dryRun"].as_array().is_some_and(|list| !list.is_empty());
         if dry_run {
             options["dryRun"] = json!(["All"]);
@@ -71,7 +72,8 @@ impl Subresources {
         let mut matching = budgets.iter().map(|budget| budget.value()).filter(|budget| selects(budget, pod));
         let Some(budget) = matching.next() else { return Ok(None) };
         if matching.next().is_some() {
-            let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+            let message =
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
             return Err(Status::failure(500, Reason::Unknown, message));
         }
         let name = meta::name(&budget).to_owned();
@@ -188,7 +190,9 @@ fn check(budget: &Value) -> Result<(), Status> {
         return Err(too_many(name));
     }
     let resource = GroupResource::new("policy", "poddisruptionbudget");
-    let forbid = |why: &str, text: String| Err(Status::forbidden(&resource, name, why).with_cause(cause::DISRUPTION_BUDGET, text, ""));
+    let forbid = |why: &str, text: String| {
+        Err(Status::forbidden(&resource, name, why).with_cause(cause::DISRUPTION_BUDGET, text, ""))
+    };
     if count("disruptionsAllowed") < 0 {
         let why = "pdb disruptions allowed is negative";
         return forbid(why, format!("The disruption budget {name} does not allow evicting pods currently: {why}"));

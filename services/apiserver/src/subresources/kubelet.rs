@@ -80,7 +80,9 @@ impl Kubelets {
             }
             None => unverified.clone(),
         };
-        let nodes = registry.by_resource("", "v1", "nodes").ok_or_else(|| Error::Flag("the kind of nodes is missing".into()))?;
+        let nodes = registry
+            .by_resource("", "v1", "nodes")
+            .ok_or_else(|| Error::Flag("the kind of nodes is missing".into()))?;
         Ok(Self {
             objects,
             nodes,
@@ -100,7 +102,10 @@ impl Kubelets {
         let address = self.address_types.iter().find_map(by_type).and_then(|address| address["address"].as_str());
         let Some(host) = address else {
             let types = self.address_types.join(" ");
-            return Err(Status::internal(format!("no preferred addresses found; known addresses: {}; preferred: [{types}]", Value::Array(addresses))));
+            return Err(Status::internal(format!(
+                "no preferred addresses found; known addresses: {}; preferred: [{types}]",
+                Value::Array(addresses)
+            )));
         };
         let port = value.pointer("/status/daemonEndpoints/kubeletEndpoint/Port").and_then(Value::as_u64);
         let port = port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0).unwrap_or(DEFAULT_PORT);
@@ -127,7 +132,9 @@ impl Kubelets {
             Err(_) => return Err(failed("dial tcp", &"i/o timeout")),
         };
         let _ = stream.set_nodelay(true);
-        let uri: Uri = path_and_query.parse().map_err(|why| Status::bad_request(format!("invalid path {}: {why}", quoted(path_and_query))))?;
+        let uri: Uri = path_and_query
+            .parse()
+            .map_err(|why| Status::bad_request(format!("invalid path {}: {why}", quoted(path_and_query))))?;
         let mut request = Request::new(body);
         *request.method_mut() = method;
         *request.uri_mut() = uri;

@@ -15,7 +15,8 @@ use super::kubelet::empty;
 use crate::pipeline::{Answer, Body, Context, RawAnswer, Request};
 
 /// Parameters that go to the kubelet as they come.
-const FORWARDED: [&str; 8] = ["follow", "previous", "timestamps", "sinceSeconds", "sinceTime", "tailLines", "limitBytes", "stream"];
+const FORWARDED: [&str; 8] =
+    ["follow", "previous", "timestamps", "sinceSeconds", "sinceTime", "tailLines", "limitBytes", "stream"];
 
 impl Subresources {
     pub(super) async fn logs(&self, _context: &Context, request: &Request) -> Result<Answer, Status> {
@@ -73,7 +74,9 @@ fn check(request: &Request) -> Result<(), Status> {
         let Some(text) = request.param(name) else { return Ok(None) };
         let wrong = || {
             let why = trireme_machinery::go::quote(text);
-            Status::bad_request(format!("unable to decode query parameters: strconv.ParseInt: parsing {why}: invalid syntax"))
+            Status::bad_request(format!(
+                "unable to decode query parameters: strconv.ParseInt: parsing {why}: invalid syntax"
+            ))
         };
         text.parse().map(Some).map_err(|_| wrong())
     };
@@ -114,7 +117,9 @@ pub(super) fn container(pod: &Value, asked: &str, name: &str) -> Result<String, 
         [] => Err(Status::bad_request(format!("a container name must be specified for pod {name}"))),
         _ => {
             let all = [init, containers, ephemeral].concat().join(" ");
-            Err(Status::bad_request(format!("a container name must be specified for pod {name}, choose one of: [{all}]")))
+            Err(Status::bad_request(format!(
+                "a container name must be specified for pod {name}, choose one of: [{all}]"
+            )))
         }
     }
 }

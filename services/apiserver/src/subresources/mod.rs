@@ -37,7 +37,9 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::pipeline::decode;
 use crate::pipeline::track_answered;
-use crate::pipeline::{Answer, Body, Context, Documents, Handler, ObjectAnswer, ObjectBody, Objects, RawAnswer, Request};
+use crate::pipeline::{
+    Answer, Body, Context, Documents, Handler, ObjectAnswer, ObjectBody, Objects, RawAnswer, Request,
+};
 use crate::tokens::issue::Terms;
 use crate::tokens::{Issuer, publish};
 use bodies::Bodies;
@@ -94,7 +96,9 @@ impl Subresources {
         };
         let inner = Inner {
             pods: registry.by_resource("", "v1", "pods").ok_or_else(|| missing("pods"))?,
-            budgets: registry.by_resource("policy", "v1", "poddisruptionbudgets").ok_or_else(|| missing("poddisruptionbudgets"))?,
+            budgets: registry
+                .by_resource("policy", "v1", "poddisruptionbudgets")
+                .ok_or_else(|| missing("poddisruptionbudgets"))?,
             kubelets: Kubelets::new(objects.clone(), &registry, config)?,
             bodies: Bodies::new(&registry).ok_or_else(|| missing("bodies"))?,
             reviews: Reviews::new(auth.authenticator, auth.authorizer.clone()),
@@ -112,12 +116,16 @@ impl Subresources {
         let kind = self.inner.registry.by_resource(&info.group, &info.version, &info.resource)?;
         let key = (info.group.as_str(), info.resource.as_str(), info.subresource.as_str(), info.verb.as_str());
         Some(match key {
-            ("", "pods", "binding", "create") | ("", "bindings", "", "create") => self.bind(context, request, &kind).await,
+            ("", "pods", "binding", "create") | ("", "bindings", "", "create") => {
+                self.bind(context, request, &kind).await
+            }
             ("", "pods", "eviction", "create") => self.evict(context, request, &kind).await,
             ("", "pods", "log", "get") => self.logs(context, request).await,
             ("", "serviceaccounts", "token", "create") => self.token(context, request, &kind).await,
             ("", "nodes" | "pods" | "services", "proxy", _) => self.proxy(context, request).await,
-            (_, _, "scale", "get" | "update" | "patch") if kind.scale.is_some() => self.scale(context, request, &kind).await,
+            (_, _, "scale", "get" | "update" | "patch") if kind.scale.is_some() => {
+                self.scale(context, request, &kind).await
+            }
             (_, _, "", "create") if kind.storage.is_empty() => return self.review(context, request, &kind),
             _ => return None,
         })
@@ -153,7 +161,13 @@ impl Subresources {
     }
 
     /// Lets admission look at the body of a subresource that is created.
-    async fn admit(&self, context: &Context, request: &Request, kind: &Arc<Kind>, body: &mut Value) -> Result<(), Status> {
+    async fn admit(
+        &self,
+        context: &Context,
+        request: &Request,
+        kind: &Arc<Kind>,
+        body: &mut Value,
+    ) -> Result<(), Status> {
         if context.internal {
             return Ok(());
         }
@@ -209,9 +223,13 @@ impl OpenId {
     #[must_use]
     pub fn new(config: &Config, address: &str) -> Self {
         let keys = auth::build::verifying_keys(config).ok().filter(|keys| !keys.is_empty());
-        let uri = config.service_account_jwks_uri.clone().unwrap_or_else(|| format!("https://{address}{}", publish::JWKS_PATH));
+        let uri = config
+            .service_account_jwks_uri
+            .clone()
+            .unwrap_or_else(|| format!("https://{address}{}", publish::JWKS_PATH));
         let issuer = config.service_account_issuer.first();
-        let configuration = issuer.zip(keys.as_ref()).map(|(issuer, keys)| publish::configuration(issuer, &uri, keys).to_string());
+        let configuration =
+            issuer.zip(keys.as_ref()).map(|(issuer, keys)| publish::configuration(issuer, &uri, keys).to_string());
         Self { configuration, keys: keys.map(|keys| publish::key_set(&keys).to_string()) }
     }
 }

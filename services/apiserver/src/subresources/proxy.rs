@@ -14,8 +14,16 @@ use crate::auth::user::quoted;
 use crate::pipeline::{Answer, Body, Context, RawAnswer, Request};
 
 /// Headers that end at each hop.
-const HOP_BY_HOP: [&str; 8] =
-    ["connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"];
+const HOP_BY_HOP: [&str; 8] = [
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
 
 impl Subresources {
     pub(super) async fn proxy(&self, _context: &Context, request: &Request) -> Result<Answer, Status> {
@@ -32,14 +40,17 @@ impl Subresources {
         let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&request.query).finish();
         let path = if query.is_empty() { format!("/{rest}") } else { format!("/{rest}?{query}") };
         let mut headers = HeaderMap::new();
-        for (name, text) in [(http::header::CONTENT_TYPE, &request.content_type), (http::header::ACCEPT, &request.accept)] {
+        for (name, text) in
+            [(http::header::CONTENT_TYPE, &request.content_type), (http::header::ACCEPT, &request.accept)]
+        {
             if let Ok(value) = HeaderValue::from_str(text)
                 && !text.is_empty()
             {
                 headers.insert(name, value);
             }
         }
-        let answer = self.inner.kubelets.send(&location, method, &path, headers, full(request.body.clone()), true).await?;
+        let answer =
+            self.inner.kubelets.send(&location, method, &path, headers, full(request.body.clone()), true).await?;
         let (parts, body) = answer.into_parts();
         let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
         let content_type = parts.headers.get(http::header::CONTENT_TYPE).map(text).unwrap_or_default();
@@ -49,7 +60,12 @@ impl Subresources {
         let stream = BodyStream::new(body)
             .try_filter_map(|frame| async { Ok::<Option<Bytes>, hyper::Error>(frame.into_data().ok()) })
             .map(|chunk| chunk.map_err(std::io::Error::other));
-        Ok(Answer::Raw(RawAnswer { code: parts.status.as_u16(), content_type, headers, body: Body::Stream(Box::pin(stream)) }))
+        Ok(Answer::Raw(RawAnswer {
+            code: parts.status.as_u16(),
+            content_type,
+            headers,
+            body: Body::Stream(Box::pin(stream)),
+        }))
     }
 
     async fn backend(&self, request: &Request) -> Result<Location, Status> {
@@ -59,7 +75,9 @@ impl Subresources {
             "nodes" => {
                 let mut location = self.inner.kubelets.locate(name).await?;
                 if let Some(port) = port {
-                    location.port = port.parse().map_err(|_| Status::bad_request(format!("invalid node request {}", quoted(&info.name))))?;
+                    location.port = port
+                        .parse()
+                        .map_err(|_| Status::bad_request(format!("invalid node request {}", quoted(&info.name))))?;
                     location.tls = scheme == "https";
                 }
                 Ok(location)
@@ -74,7 +92,9 @@ impl Subresources {
                 let first = first.flat_map(|container| container["ports"].as_array().into_iter().flatten()).next();
                 let port = match port {
                     Some(port) => port.parse().ok(),
-                    None => first.and_then(|port| port["containerPort"].as_u64()).and_then(|port| u16::try_from(port).ok()),
+                    None => {
+                        first.and_then(|port| port["containerPort"].as_u64()).and_then(|port| u16::try_from(port).ok())
+                    }
                 };
                 let port = port.unwrap_or(if scheme == "https" { 443 } else { 80 });
                 Ok(Location { host: host.to_owned(), port, tls: scheme == "https" })
@@ -93,7 +113,11 @@ impl Subresources {
         let number = Some(wanted.parse::<i64>().unwrap_or_default());
         let asked = |port: &&Value| wanted.is_empty() || port["name"] == wanted || number == port["port"].as_i64();
         let Some(found) = ports.iter().find(asked) else {
-            return Err(Status::service_unavailable(format!("no service port {} found for service {}", quoted(wanted), quoted(name))));
+            return Err(Status::service_unavailable(format!(
+                "no service port {} found for service {}",
+                quoted(wanted),
+                quoted(name)
+            )));
         };
         let port_name = found["name"].as_str().unwrap_or_default();
         for slice in self.inner.objects.reader().list(&slices, Some(namespace)) {
@@ -103,7 +127,10 @@ impl Subresources {
             let slice = slice.value();
             let ports = slice["ports"].as_array().into_iter().flatten();
             let port = ports.into_iter().find(|port| port["name"].as_str().unwrap_or_default() == port_name);
-            let Some(port) = port.and_then(|port| port["port"].as_u64()).and_then(|port| u16::try_from(port).ok()) else { continue };
+            let Some(port) = port.and_then(|port| port["port"].as_u64()).and_then(|port| u16::try_from(port).ok())
+            else {
+                continue;
+            };
             let endpoints = slice["endpoints"].as_array().into_iter().flatten();
             let ready = endpoints.into_iter().find(|endpoint| endpoint["conditions"]["ready"] != false);
             if let Some(host) = ready.and_then(|endpoint| endpoint["addresses"][0].as_str()) {
@@ -122,7 +149,9 @@ fn split(id: &str) -> (&str, &str, Option<&str>) {
     let given = |port: &'_ str| !port.is_empty();
     match parts.as_slice() {
         [name, port] => ("http", name, Some(*port).filter(|port| given(port))),
-        [scheme, name, port] => (if scheme.is_empty() { "http" } else { scheme }, name, Some(*port).filter(|port| given(port))),
+        [scheme, name, port] => {
+            (if scheme.is_empty() { "http" } else { scheme }, name, Some(*port).filter(|port| given(port)))
+        }
         _ => ("http", id, None),
     }
 }

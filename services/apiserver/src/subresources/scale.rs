@@ -40,7 +40,8 @@ impl Subresources {
             change(&mut value)?;
             return Ok(answer(&value));
         }
-        let stored = self.inner.objects.update(context, kind, &info.namespace, &info.name, "scale", &mut change).await?;
+        let stored =
+            self.inner.objects.update(context, kind, &info.namespace, &info.name, "scale", &mut change).await?;
         Ok(answer(&stored.value()))
     }
 }
@@ -85,11 +86,14 @@ fn from_object(kind: &Kind, object: &Value) -> Value {
 fn selector_text(selector: &Value) -> String {
     match selector {
         Value::String(text) => text.clone(),
-        Value::Object(map) if map.contains_key("matchLabels") || map.contains_key("matchExpressions") || map.is_empty() => {
+        Value::Object(map)
+            if map.contains_key("matchLabels") || map.contains_key("matchExpressions") || map.is_empty() =>
+        {
             Selector::from_label_selector(selector).map(|selector| selector.to_string()).unwrap_or_default()
         }
         Value::Object(map) => {
-            let labels: Vec<String> = map.iter().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default())).collect();
+            let labels: Vec<String> =
+                map.iter().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default())).collect();
             labels.join(",")
         }
         _ => String::new(),

@@ -137,7 +137,8 @@ impl Issuer {
             sub: service_account_name(namespace, name),
         };
         context.annotate("authentication.kubernetes.io/issued-credential-id", format!("JTI={}", claims.jti));
-        let token = jwt::encode(&claims, &self.key).map_err(|why| Status::internal(format!("failed to generate token: {why}")))?;
+        let token = jwt::encode(&claims, &self.key)
+            .map_err(|why| Status::internal(format!("failed to generate token: {why}")))?;
 
         meta::set_gvk(&mut request, &kind);
         meta::set_name(&mut request, name);
@@ -159,11 +160,8 @@ impl Issuer {
 
     /// What the token of `account` is bound to.
     async fn bind(&self, account: &Stored, reference: &Value) -> Result<Binding, Status> {
-        let mut binding = Binding {
-            namespace: account.namespace.to_string(),
-            serviceaccount: refer(account),
-            ..Binding::default()
-        };
+        let mut binding =
+            Binding { namespace: account.namespace.to_string(), serviceaccount: refer(account), ..Binding::default() };
         if reference.is_null() {
             return Ok(binding);
         }

@@ -147,8 +147,12 @@ impl VerifyingKey {
     #[must_use]
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         match self.algorithm {
-            Algorithm::Es256 => UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, &self.public).verify(message, signature),
-            Algorithm::Rs256 => UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, &self.public).verify(message, signature),
+            Algorithm::Es256 => {
+                UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, &self.public).verify(message, signature)
+            }
+            Algorithm::Rs256 => {
+                UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, &self.public).verify(message, signature)
+            }
         }
         .is_ok()
     }
@@ -161,7 +165,9 @@ impl VerifyingKey {
         match self.algorithm {
             Algorithm::Es256 => {
                 let (x, y) = self.public.get(1..)?.split_at_checked(32)?;
-                Some(json!({"use": "sig", "kty": "EC", "kid": id, "crv": "P-256", "alg": alg, "x": text(x), "y": text(y)}))
+                Some(
+                    json!({"use": "sig", "kty": "EC", "kid": id, "crv": "P-256", "alg": alg, "x": text(x), "y": text(y)}),
+                )
             }
             Algorithm::Rs256 => {
                 let (_, key) = RSAPublicKey::from_der(&self.public).ok()?;

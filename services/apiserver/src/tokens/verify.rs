@@ -141,7 +141,8 @@ fn user(claims: &Claims) -> Result<UserInfo, String> {
     if name != claims.sub {
         return Err("service account name claim does not match the subject".into());
     }
-    let mut user = UserInfo { name, uid: account.uid.clone(), groups: service_account_groups(namespace), ..UserInfo::default() };
+    let mut user =
+        UserInfo { name, uid: account.uid.clone(), groups: service_account_groups(namespace), ..UserInfo::default() };
     let mut add = |key: &str, value: String| _ = user.extra.insert(key.to_owned(), vec![value]);
     if !claims.jti.is_empty() {
         add(extra::CREDENTIAL_ID, format!("JTI={}", claims.jti));

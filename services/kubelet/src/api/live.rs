@@ -14,9 +14,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, ObjectReference, Pod, Secret, 
 use serde_json::Value;
 use std::sync::Arc;
 use trireme_client::events::reference;
-use trireme_client::{
-    Client, Clock, DeleteParams, EventRecorder, EventType, Patch, PatchParams, PostParams, Tasks,
-};
+use trireme_client::{Client, Clock, DeleteParams, EventRecorder, EventType, Patch, PatchParams, PostParams, Tasks};
 
 const LEASES: &str = "kube-node-lease";
 

@@ -16,7 +16,17 @@ struct Mount {
 }
 
 const KNOWN: [&str; 12] = [
-    "cpu", "cpuacct", "cpuset", "memory", "pids", "blkio", "devices", "freezer", "hugetlb", "net_cls", "net_prio",
+    "cpu",
+    "cpuacct",
+    "cpuset",
+    "memory",
+    "pids",
+    "blkio",
+    "devices",
+    "freezer",
+    "hugetlb",
+    "net_cls",
+    "net_prio",
     "perf_event",
 ];
 

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tonic::{Response, Status};
 use tracing::Instrument as _;
-use trireme_telemetry::SpanExt as _;
-use trireme_proto::runtime::v1 as pb;
 use transport::Services;
+use trireme_proto::runtime::v1 as pb;
+use trireme_telemetry::SpanExt as _;
 
 /// How long a call may take that waits for nothing but the runtime (upstream's `runtimeRequestTimeout`).
 const CALL: Duration = Duration::from_secs(120);
@@ -320,4 +320,3 @@ impl std::fmt::Debug for Cri {
         f.debug_struct("Cri").field("identity", &self.identity).finish_non_exhaustive()
     }
 }
-

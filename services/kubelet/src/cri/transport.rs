@@ -32,11 +32,15 @@ impl Services {
     }
 
     pub(super) fn runtime(&self) -> RuntimeServiceClient<Channel> {
-        RuntimeServiceClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE).max_encoding_message_size(MESSAGE)
+        RuntimeServiceClient::new(self.channel.clone())
+            .max_decoding_message_size(MESSAGE)
+            .max_encoding_message_size(MESSAGE)
     }
 
     pub(super) fn images(&self) -> ImageServiceClient<Channel> {
-        ImageServiceClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE).max_encoding_message_size(MESSAGE)
+        ImageServiceClient::new(self.channel.clone())
+            .max_decoding_message_size(MESSAGE)
+            .max_encoding_message_size(MESSAGE)
     }
 }
 

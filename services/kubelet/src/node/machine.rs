@@ -47,7 +47,9 @@ pub(super) fn meminfo(name: &str) -> Result<i64> {
     let file = "/proc/meminfo";
     let text = std::fs::read_to_string(file).map_err(|error| Error::io("read", file, error))?;
     text.lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.trim().strip_suffix("kB")?.trim().parse::<i64>().ok())
+        .find_map(|line| {
+            line.strip_prefix(name)?.strip_prefix(':')?.trim().strip_suffix("kB")?.trim().parse::<i64>().ok()
+        })
         .map(|kib| kib * 1024)
         .ok_or_else(|| Error::Config(format!("{file} has no {name}")))
 }

@@ -116,7 +116,8 @@ impl Registration {
                 Ok(())
             }
             Err(Error::Exists(_)) => {
-                let labels = json!({"metadata": {"labels": node.metadata.labels, "annotations": node.metadata.annotations}});
+                let labels =
+                    json!({"metadata": {"labels": node.metadata.labels, "annotations": node.metadata.annotations}});
                 self.nodes.patch(name, labels).await?;
                 self.nodes.patch_status(name, patch(status)).await?;
                 tracing::info!(node = name, "was registered before");

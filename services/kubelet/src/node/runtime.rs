@@ -52,9 +52,7 @@ fn publish<T: PartialEq>(sender: &watch::Sender<T>, value: T) {
 fn read(status: &trireme_proto::runtime::v1::RuntimeStatus) -> Condition {
     let find = |name: &str| match status.conditions.iter().find(|condition| condition.r#type == name) {
         Some(condition) if condition.status => Ok(()),
-        Some(condition) => {
-            Err(format!("{name}=false reason:{} message:{}", condition.reason, condition.message))
-        }
+        Some(condition) => Err(format!("{name}=false reason:{} message:{}", condition.reason, condition.message)),
         None => Err(format!("{name}=false reason: message:")),
     };
     Condition {

@@ -59,7 +59,9 @@ pub(super) fn generate(inputs: Inputs<'_>) -> NodeStatus {
         capacity: Some(resources(&capacity)),
         allocatable: Some(resources(allocatable)),
         conditions: Some(conditions(&inputs)),
-        daemon_endpoints: Some(NodeDaemonEndpoints { kubelet_endpoint: Some(DaemonEndpoint { port: inputs.port.into() }) }),
+        daemon_endpoints: Some(NodeDaemonEndpoints {
+            kubelet_endpoint: Some(DaemonEndpoint { port: inputs.port.into() }),
+        }),
         images: Some(inputs.images),
         node_info: Some(info::read(inputs.identity)),
         ..NodeStatus::default()

@@ -200,7 +200,13 @@ impl Life {
         let logs = container::log_directory(&host.config.pod_log_dir, pod);
         std::fs::create_dir_all(&logs).map_err(|error| Error::io("create", &logs, error))?;
         let id = host.cri.run_pod_sandbox(config.clone(), &self.handler(pod)).await.inspect_err(|error| {
-            host.api.events.pod(pod, None, true, "FailedCreatePodSandBox", format!("Failed to create pod sandbox: {}", error.with_code()));
+            host.api.events.pod(
+                pod,
+                None,
+                true,
+                "FailedCreatePodSandBox",
+                format!("Failed to create pod sandbox: {}", error.with_code()),
+            );
         })?;
         let status = host.cri.pod_sandbox_status(&id).await?;
         let network = status.and_then(|status| status.network).unwrap_or_default();

@@ -120,7 +120,14 @@ mod tests {
 
     #[test]
     fn durations_as_go_writes_them() {
-        for (millis, text) in [(10_000, "10s"), (80_000, "1m20s"), (300_000, "5m0s"), (3_600_000, "1h0m0s"), (120, "120ms"), (1_500, "1.5s")] {
+        for (millis, text) in [
+            (10_000, "10s"),
+            (80_000, "1m20s"),
+            (300_000, "5m0s"),
+            (3_600_000, "1h0m0s"),
+            (120, "120ms"),
+            (1_500, "1.5s"),
+        ] {
             assert_eq!(go_duration(Duration::from_millis(millis)), text);
         }
     }

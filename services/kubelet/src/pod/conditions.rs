@@ -6,8 +6,7 @@ use super::view::{self, spec};
 use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition, PodStatus};
 
 /// Types that nobody but the kubelet writes.
-pub const OWNED: [&str; 5] =
-    ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+pub const OWNED: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
 struct Verdict {
     type_: &'static str,
@@ -40,7 +39,8 @@ pub fn generate(inputs: &Inputs<'_>, status: &PodStatus) -> Vec<PodCondition> {
     }
     let containers = containers_ready(inputs, status);
     let ready = ready(inputs, &all, &containers);
-    for verdict in [ready_to_start(inputs), initialized(inputs, status), ready, containers, Verdict::good("PodScheduled")]
+    for verdict in
+        [ready_to_start(inputs), initialized(inputs, status), ready, containers, Verdict::good("PodScheduled")]
     {
         all.push(condition(inputs, verdict));
     }
@@ -123,7 +123,9 @@ fn ready(inputs: &Inputs<'_>, others: &[PodCondition], containers: &Verdict) -> 
     for gate in gates {
         let type_ = &gate.condition_type;
         match others.iter().find(|condition| &condition.type_ == type_) {
-            None => complaints.push(format!("corresponding condition of pod readiness gate \"{type_}\" does not exist.")),
+            None => {
+                complaints.push(format!("corresponding condition of pod readiness gate \"{type_}\" does not exist."))
+            }
             Some(condition) if condition.status != "True" => complaints.push(format!(
                 "the status of pod readiness gate \"{type_}\" is not \"True\", but {}",
                 condition.status
@@ -154,9 +156,11 @@ fn initialized(inputs: &Inputs<'_>, status: &PodStatus) -> Verdict {
     if status.phase.as_deref() == Some("Succeeded") && unknown.is_empty() {
         return Verdict { type_: TYPE, status: true, reason: "PodCompleted", message: String::new() };
     }
-    let began = status.container_statuses.iter().flatten().any(|one| {
-        one.state.as_ref().is_some_and(|state| state.running.is_some() || state.terminated.is_some())
-    });
+    let began = status
+        .container_statuses
+        .iter()
+        .flatten()
+        .any(|one| one.state.as_ref().is_some_and(|state| state.running.is_some() || state.terminated.is_some()));
     let message = complaints(&unknown, &incomplete, "incomplete");
     if began || message.is_empty() {
         Verdict::good(TYPE)

@@ -48,7 +48,9 @@ pub fn config(pod: &Pod, container: &Container, parts: Parts<'_>) -> Result<pb::
         .lifecycle
         .as_ref()
         .and_then(|lifecycle| lifecycle.stop_signal.as_deref())
-        .and_then(|signal| pb::Signal::from_str_name(&format!("SIGNAL_{}", signal.replace('+', "PLUS").replace('-', "MINUS"))))
+        .and_then(|signal| {
+            pb::Signal::from_str_name(&format!("SIGNAL_{}", signal.replace('+', "PLUS").replace('-', "MINUS")))
+        })
         .unwrap_or(pb::Signal::RuntimeDefault);
     Ok(pb::ContainerConfig {
         metadata: Some(pb::ContainerMetadata { name: container.name.clone(), attempt: parts.restart_count }),

@@ -180,16 +180,23 @@ mod tests {
         let file = dir.path().join("resolv.conf");
         std::fs::write(&file, "# x\nnameserver 1.1.1.1\nsearch a.example. b.example\noptions edns0\n").unwrap();
         let resolver = resolver(file);
-        let cluster = resolver.of_pod(&pod(serde_json::json!({"dnsPolicy": "ClusterFirst", "containers": []}))).unwrap();
+        let cluster =
+            resolver.of_pod(&pod(serde_json::json!({"dnsPolicy": "ClusterFirst", "containers": []}))).unwrap();
         assert_eq!(cluster.servers, ["10.96.0.10"]);
-        assert_eq!(cluster.searches, ["ns.svc.cluster.local", "svc.cluster.local", "cluster.local", "a.example", "b.example"]);
+        assert_eq!(
+            cluster.searches,
+            ["ns.svc.cluster.local", "svc.cluster.local", "cluster.local", "a.example", "b.example"]
+        );
         assert_eq!(cluster.options, ["ndots:5"]);
         let host = serde_json::json!({"dnsPolicy": "ClusterFirst", "hostNetwork": true, "containers": []});
         assert_eq!(resolver.of_pod(&pod(host)).unwrap().servers, ["1.1.1.1"]);
         let none = serde_json::json!({"dnsPolicy": "None", "containers": [], "dnsConfig":
             {"nameservers": ["9.9.9.9"], "options": [{"name": "ndots", "value": "2"}, {"name": "debug"}]}});
         let none = resolver.of_pod(&pod(none)).unwrap();
-        assert_eq!((none.servers, none.options), (vec!["9.9.9.9".to_owned()], vec!["ndots:2".to_owned(), "debug".to_owned()]));
+        assert_eq!(
+            (none.servers, none.options),
+            (vec!["9.9.9.9".to_owned()], vec!["ndots:2".to_owned(), "debug".to_owned()])
+        );
     }
 
     #[test]

@@ -22,7 +22,8 @@ pub async fn make(
 ) -> Result<Env> {
     let links = view::spec(pod).enable_service_links.unwrap_or(true);
     let of_services = service_variables(services, view::namespace(pod), links);
-    let mut lookups = Lookups { namespace: view::namespace(pod), objects, maps: HashMap::new(), secrets: HashMap::new() };
+    let mut lookups =
+        Lookups { namespace: view::namespace(pod), objects, maps: HashMap::new(), secrets: HashMap::new() };
     let mut env = Env::new();
     for source in container.env_from.iter().flatten() {
         let prefix = source.prefix.as_deref().unwrap_or_default();

@@ -91,9 +91,7 @@ pub fn resource(
     let found;
     let container = match named {
         Some(name) => {
-            found = view::container(pod, name)
-                .ok_or_else(|| Error::Pod(format!("container {name} not found")))?
-                .1;
+            found = view::container(pod, name).ok_or_else(|| Error::Pod(format!("container {name} not found")))?.1;
             &found
         }
         None => container,
@@ -168,9 +166,13 @@ mod tests {
         let pod = pod();
         let container = &pod.spec.as_ref().unwrap().containers[0];
         let around = Surroundings { node_memory: 4096, ..Default::default() };
-        for (name, divisor, value) in
-            [("limits.cpu", None, "2"), ("limits.cpu", Some("1m"), "1500"), ("limits.memory", Some("1Ki"), "4"), ("requests.memory", Some("64"), "2"), ("requests.cpu", None, "0")]
-        {
+        for (name, divisor, value) in [
+            ("limits.cpu", None, "2"),
+            ("limits.cpu", Some("1m"), "1500"),
+            ("limits.memory", Some("1Ki"), "4"),
+            ("requests.memory", Some("64"), "2"),
+            ("requests.cpu", None, "0"),
+        ] {
             let selector = ResourceFieldSelector {
                 resource: name.into(),
                 divisor: divisor.map(|d: &str| k8s_openapi::apimachinery::pkg::api::resource::Quantity(d.into())),

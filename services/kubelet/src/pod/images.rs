@@ -60,7 +60,8 @@ impl Puller {
         pulls: &mut Pulls,
     ) -> Result<pb::Image, Refused> {
         let asked = container.image.as_deref().unwrap_or_default();
-        let event = |warning, reason, message: String| self.events.pod(pod, Some(&container.name), warning, reason, message);
+        let event =
+            |warning, reason, message: String| self.events.pod(pod, Some(&container.name), warning, reason, message);
         let image = match with_default_tag(asked) {
             Ok(image) => image,
             Err(error) => {
@@ -69,11 +70,21 @@ impl Puller {
                 return Err(refused("InvalidImageName", message, Duration::from_secs(60)));
             }
         };
-        let policy = container.image_pull_policy.as_deref().unwrap_or(if image.ends_with(":latest") { "Always" } else { "IfNotPresent" });
+        let policy = container.image_pull_policy.as_deref().unwrap_or(if image.ends_with(":latest") {
+            "Always"
+        } else {
+            "IfNotPresent"
+        });
         if policy != "Always" {
             match self.cri.image_status(&image).await {
                 Ok(Some(present)) => {
-                    event(false, "Pulled", format!("Container image \"{asked}\" already present on machine and can be accessed by the pod"));
+                    event(
+                        false,
+                        "Pulled",
+                        format!(
+                            "Container image \"{asked}\" already present on machine and can be accessed by the pod"
+                        ),
+                    );
                     return Ok(present);
                 }
                 Ok(None) if policy == "Never" => {
@@ -115,7 +126,8 @@ impl Puller {
         sandbox: &pb::PodSandboxConfig,
         pulls: &mut Pulls,
     ) -> Result<pb::Image, Refused> {
-        let event = |warning, reason, message: String| self.events.pod(pod, Some(&container.name), warning, reason, message);
+        let event =
+            |warning, reason, message: String| self.events.pod(pod, Some(&container.name), warning, reason, message);
         event(false, "Pulling", format!("Pulling image \"{asked}\""));
         let waiting = Instant::now();
         let permit = self.at_once.acquire().await;

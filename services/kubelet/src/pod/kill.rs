@@ -92,10 +92,9 @@ pub(super) async fn pod(host: &Host, pod: &Pod, state: &PodState, grace_override
         .collect();
     let (sidecars, others): (Vec<_>, Vec<_>) =
         state.alive().partition(|run| sidecar_names.contains(&run.name.as_str()));
-    let stopped = join_all(
-        others.iter().map(|run| container(host, pod, run, &ip, None, KillReason::Other, grace_override)),
-    )
-    .await;
+    let stopped =
+        join_all(others.iter().map(|run| container(host, pod, run, &ip, None, KillReason::Other, grace_override)))
+            .await;
     let mut failed = stopped.into_iter().find_map(Result::err);
     for name in sidecar_names.iter().rev() {
         for run in sidecars.iter().filter(|run| run.name == *name) {

@@ -71,7 +71,8 @@ pub fn judge_sandbox(pod: &Pod, state: &PodState) -> SandboxVerdict {
     let Some(newest) = state.sandboxes.first() else {
         return SandboxVerdict { changed: true, attempt: 0, id: None, message: "no pod sandbox exists" };
     };
-    let replace = |message| SandboxVerdict { changed: true, attempt: newest.attempt + 1, id: Some(newest.id.clone()), message };
+    let replace =
+        |message| SandboxVerdict { changed: true, attempt: newest.attempt + 1, id: Some(newest.id.clone()), message };
     if state.sandboxes.iter().filter(|sandbox| sandbox.ready).count() > 1 {
         return replace("multiple pod sandboxes are ready and need to be reconciled");
     }

@@ -13,7 +13,14 @@ fn two(policy: &str) -> Pod {
 }
 
 fn sandbox(attempt: u32, ready: bool) -> SandboxState {
-    SandboxState { id: format!("s{attempt}"), attempt, ready, created_at: attempt.into(), ips: vec!["1.1.1.1".into()], host_network: false }
+    SandboxState {
+        id: format!("s{attempt}"),
+        attempt,
+        ready,
+        created_at: attempt.into(),
+        ips: vec!["1.1.1.1".into()],
+        host_network: false,
+    }
 }
 
 fn run(name: &str, stage: Stage, exit_code: i32) -> ContainerState {
@@ -66,9 +73,14 @@ fn what_runs_is_left_alone() {
 
 #[test]
 fn restart_policies() {
-    for (policy, code, restarts) in
-        [("Always", 0, true), ("Always", 1, true), ("OnFailure", 0, false), ("OnFailure", 1, true), ("Never", 0, false), ("Never", 1, false)]
-    {
+    for (policy, code, restarts) in [
+        ("Always", 0, true),
+        ("Always", 1, true),
+        ("OnFailure", 0, false),
+        ("OnFailure", 1, true),
+        ("Never", 0, false),
+        ("Never", 1, false),
+    ] {
         let half = state(vec![run("a", Stage::Exited, code), run("b", Stage::Running, 0)]);
         let plan = planned(&two(policy), &half);
         assert_eq!(!plan.start.is_empty(), restarts, "{policy} after {code}");
@@ -130,8 +142,14 @@ fn a_new_image_restarts_a_container() {
 }
 
 fn with_init(policy: &str, sidecar: bool) -> Pod {
-    let first = if sidecar { json!({"name": "i0", "image": "i", "restartPolicy": "Always"}) } else { json!({"name": "i0", "image": "i"}) };
-    pod(json!({"restartPolicy": policy, "initContainers": [first, {"name": "i1", "image": "i"}], "containers": [{"name": "a", "image": "i"}]}))
+    let first = if sidecar {
+        json!({"name": "i0", "image": "i", "restartPolicy": "Always"})
+    } else {
+        json!({"name": "i0", "image": "i"})
+    };
+    pod(
+        json!({"restartPolicy": policy, "initContainers": [first, {"name": "i1", "image": "i"}], "containers": [{"name": "a", "image": "i"}]}),
+    )
 }
 
 #[test]
@@ -159,7 +177,11 @@ fn sidecars_keep_running_and_let_the_next_one_start() {
     assert_eq!(planned(&pod, &state(vec![run("i0", Stage::Running, 0)])).start_init, [1]);
     let all = state(vec![run("i0", Stage::Exited, 0), run("i1", Stage::Exited, 0), run("a", Stage::Running, 0)]);
     let plan = planned(&pod, &all);
-    assert_eq!((plan.start_init, plan.start.len(), plan.kill_pod), (vec![0], 0, false), "it is restarted beside the others");
+    assert_eq!(
+        (plan.start_init, plan.start.len(), plan.kill_pod),
+        (vec![0], 0, false),
+        "it is restarted beside the others"
+    );
 }
 
 #[test]

@@ -70,7 +70,10 @@ mod tests {
             (serde_json::json!({"requests": {"cpu": "0"}}), Class::BestEffort),
             (serde_json::json!({"requests": {"cpu": "1"}}), Class::Burstable),
             (serde_json::json!({"limits": {"cpu": "1", "memory": "1Mi"}}), Class::Guaranteed),
-            (serde_json::json!({"limits": {"cpu": "1", "memory": "1Mi"}, "requests": {"cpu": "500m"}}), Class::Burstable),
+            (
+                serde_json::json!({"limits": {"cpu": "1", "memory": "1Mi"}, "requests": {"cpu": "500m"}}),
+                Class::Burstable,
+            ),
         ] {
             let pod: Pod = serde_json::from_value(serde_json::json!({
                 "spec": {"containers": [{"name": "a", "resources": resources}]}

@@ -165,7 +165,8 @@ mod tests {
     use super::*;
 
     fn pod(containers: serde_json::Value) -> Pod {
-        serde_json::from_value(serde_json::json!({"metadata": {"name": "p"}, "spec": {"containers": containers}})).unwrap()
+        serde_json::from_value(serde_json::json!({"metadata": {"name": "p"}, "spec": {"containers": containers}}))
+            .unwrap()
     }
 
     #[test]

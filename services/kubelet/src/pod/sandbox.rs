@@ -68,7 +68,8 @@ pub fn config(pod: &Pod, attempt: u32, place: &Place) -> Result<pb::PodSandboxCo
 }
 
 fn port_mappings(pod: &Pod) -> Vec<pb::PortMapping> {
-    let containers = spec(pod).containers.iter().chain(view::init_containers(pod).iter().filter(|c| view::is_sidecar(c)));
+    let containers =
+        spec(pod).containers.iter().chain(view::init_containers(pod).iter().filter(|c| view::is_sidecar(c)));
     let mut mappings: Vec<pb::PortMapping> = Vec::new();
     for port in containers.flat_map(|container| container.ports.iter().flatten()) {
         let protocol = match port.protocol.as_deref() {

@@ -58,10 +58,7 @@ pub(super) async fn start(
         .map_err(|error| refuse(host, pod, container, "CreateContainerError", &error))?;
     let event = |reason, message: &str| host.api.events.pod(pod, Some(&container.name), false, reason, message.into());
     event("Created", "Container created");
-    host.cri
-        .start_container(&id)
-        .await
-        .map_err(|error| refuse(host, pod, container, "RunContainerError", &error))?;
+    host.cri.start_container(&id).await.map_err(|error| refuse(host, pod, container, "RunContainerError", &error))?;
     event("Started", "Container started");
     link_log(host, pod, container, &id, &log_root, restart_count);
     post_start(host, pod, container, sandbox, id).await

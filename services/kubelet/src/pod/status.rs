@@ -124,9 +124,9 @@ fn containers(
 ) -> Vec<ContainerStatus> {
     let previous: BTreeMap<&str, &ContainerStatus> =
         previous.unwrap_or_default().iter().map(|status| (status.name.as_str(), status)).collect();
-    let all = specs.iter().map(|container| {
-        one_container(inputs, role, container, previous.get(container.name.as_str()).copied())
-    });
+    let all = specs
+        .iter()
+        .map(|container| one_container(inputs, role, container, previous.get(container.name.as_str()).copied()));
     let mut all: Vec<ContainerStatus> = all.collect();
     if role != Role::Init {
         all.sort_by(|a, b| a.name.cmp(&b.name));
@@ -184,10 +184,7 @@ fn settled_init(inputs: &Inputs<'_>, container: &Container, status: &mut Contain
         Some(latest) => latest.stage == Stage::Exited && latest.exit_code == 0,
         None => {
             let waits = status.state.as_ref().is_some_and(|state| state.waiting.is_some());
-            if !waits
-                || view::is_sidecar(container)
-                || !restart::has_regular_container(inputs.pod, inputs.state)
-            {
+            if !waits || view::is_sidecar(container) || !restart::has_regular_container(inputs.pod, inputs.state) {
                 return false;
             }
             let terminated = ContainerStateTerminated {
@@ -220,8 +217,7 @@ fn mounts(container: &Container) -> Vec<VolumeMountStatus> {
 }
 
 fn default_waiting(inputs: &Inputs<'_>) -> ContainerState {
-    let reason =
-        if view::init_containers(inputs.pod).is_empty() { "ContainerCreating" } else { "PodInitializing" };
+    let reason = if view::init_containers(inputs.pod).is_empty() { "ContainerCreating" } else { "PodInitializing" };
     let waiting = ContainerStateWaiting { reason: Some(reason.into()), message: None };
     ContainerState { waiting: Some(waiting), ..ContainerState::default() }
 }

@@ -5,8 +5,10 @@ use crate::probe::{Kind, Outcome};
 use serde_json::{Value, json};
 
 fn pod(spec: Value) -> Pod {
-    serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "n", "uid": "u", "generation": 1}, "spec": spec}))
-        .unwrap()
+    serde_json::from_value(
+        json!({"metadata": {"name": "p", "namespace": "n", "uid": "u", "generation": 1}, "spec": spec}),
+    )
+    .unwrap()
 }
 
 fn run(name: &str, id: &str, stage: Stage, exit_code: i32) -> Observed {
@@ -30,7 +32,14 @@ fn run(name: &str, id: &str, stage: Stage, exit_code: i32) -> Observed {
 }
 
 fn state(containers: Vec<Observed>) -> PodState {
-    let sandbox = SandboxState { id: "s".into(), attempt: 0, ready: true, created_at: 0, ips: vec!["10.0.0.2".into()], host_network: false };
+    let sandbox = SandboxState {
+        id: "s".into(),
+        attempt: 0,
+        ready: true,
+        created_at: 0,
+        ips: vec!["10.0.0.2".into()],
+        host_network: false,
+    };
     PodState { sandboxes: vec![sandbox], containers }
 }
 
@@ -79,9 +88,15 @@ fn before_anything_runs() {
     assert_eq!(json["phase"], "Pending");
     assert_eq!(json["containerStatuses"][0]["state"], json!({"waiting": {"reason": "ContainerCreating"}}));
     assert_eq!((json["hostIP"].as_str(), json["qosClass"].as_str()), (Some("192.0.2.1"), Some("BestEffort")));
-    assert_eq!(condition(&status, "PodReadyToStartContainers"), triple("False", "PodSandboxNotReady", "no pod sandbox exists"));
+    assert_eq!(
+        condition(&status, "PodReadyToStartContainers"),
+        triple("False", "PodSandboxNotReady", "no pod sandbox exists")
+    );
     assert_eq!(condition(&status, "Initialized"), triple("True", "", ""));
-    assert_eq!(condition(&status, "Ready"), triple("False", "ContainersNotReady", "containers with unready status: [a]"));
+    assert_eq!(
+        condition(&status, "Ready"),
+        triple("False", "ContainersNotReady", "containers with unready status: [a]")
+    );
     assert_eq!(condition(&status, "PodScheduled"), triple("True", "", ""));
 }
 
@@ -117,7 +132,9 @@ fn readiness_waits_for_its_probe() {
 fn a_container_in_its_pause() {
     let pod = pod(json!({"restartPolicy": "Always", "containers": [{"name": "a", "image": "x"}]}));
     let mut world = World::default();
-    world.failures.insert("a".into(), StartFailure { reason: "CrashLoopBackOff".into(), message: "back-off 10s".into() });
+    world
+        .failures
+        .insert("a".into(), StartFailure { reason: "CrashLoopBackOff".into(), message: "back-off 10s".into() });
     let mut crashed = run("a", "2", Stage::Exited, 3);
     crashed.annotated.restart_count = 1;
     let status = world.status(&pod, &state(vec![crashed, run("a", "1", Stage::Exited, 3)]));
@@ -130,9 +147,13 @@ fn a_container_in_its_pause() {
 
 #[test]
 fn phases_of_pods_that_end() {
-    for (policy, code, phase) in
-        [("Never", 0, "Succeeded"), ("Never", 1, "Failed"), ("OnFailure", 0, "Succeeded"), ("OnFailure", 1, "Running"), ("Always", 0, "Running")]
-    {
+    for (policy, code, phase) in [
+        ("Never", 0, "Succeeded"),
+        ("Never", 1, "Failed"),
+        ("OnFailure", 0, "Succeeded"),
+        ("OnFailure", 1, "Running"),
+        ("Always", 0, "Running"),
+    ] {
         let pod = pod(json!({"restartPolicy": policy, "containers": [{"name": "a", "image": "x"}]}));
         let status = World::default().status(&pod, &state(vec![run("a", "1", Stage::Exited, code)]));
         assert_eq!(status.phase.as_deref(), Some(phase), "{policy} after {code}");
@@ -153,12 +174,17 @@ fn a_finished_pod_stays_finished() {
 
 #[test]
 fn init_containers_hold_the_phase() {
-    let pod = pod(json!({"restartPolicy": "Never", "initContainers": [{"name": "i", "image": "x"}], "containers": [{"name": "a", "image": "x"}]}));
+    let pod = pod(
+        json!({"restartPolicy": "Never", "initContainers": [{"name": "i", "image": "x"}], "containers": [{"name": "a", "image": "x"}]}),
+    );
     let world = World::default();
     let running = world.status(&pod, &state(vec![run("i", "1", Stage::Running, 0)]));
     assert_eq!(running.phase.as_deref(), Some("Pending"));
     assert_eq!(shown(&running)["containerStatuses"][0]["state"]["waiting"]["reason"], "PodInitializing");
-    assert_eq!(condition(&running, "Initialized"), triple("False", "ContainersNotInitialized", "containers with incomplete status: [i]"));
+    assert_eq!(
+        condition(&running, "Initialized"),
+        triple("False", "ContainersNotInitialized", "containers with incomplete status: [i]")
+    );
     let failed = world.status(&pod, &state(vec![run("i", "1", Stage::Exited, 1)]));
     assert_eq!(failed.phase.as_deref(), Some("Failed"));
     let done = world.status(&pod, &state(vec![run("i", "1", Stage::Exited, 0), run("a", "2", Stage::Running, 0)]));
@@ -195,7 +221,8 @@ fn the_time_of_a_condition_is_that_of_its_change() {
 
 #[test]
 fn conditions_of_others_are_kept_and_gates_count() {
-    let mut pod = pod(json!({"readinessGates": [{"conditionType": "x/y"}], "containers": [{"name": "a", "image": "x"}]}));
+    let mut pod =
+        pod(json!({"readinessGates": [{"conditionType": "x/y"}], "containers": [{"name": "a", "image": "x"}]}));
     let running = state(vec![run("a", "1", Stage::Running, 0)]);
     let closed = World::default().status(&pod, &running);
     let text = "corresponding condition of pod readiness gate \"x/y\" does not exist.";

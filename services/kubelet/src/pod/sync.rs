@@ -335,7 +335,6 @@ impl Life {
             self.host.api.events.pod(pod, None, true, "FailedMount", error.to_string());
         })
     }
-
 }
 
 /// Init containers are mostly short: the next one need not wait for the next look at the whole runtime.

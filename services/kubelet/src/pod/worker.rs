@@ -6,9 +6,7 @@
 use super::sync::{Desired, Life, Next};
 use crate::host::Host;
 use crate::probe::{Outcome, Report, Results};
-use actix::{
-    Actor, ActorFutureExt as _, AsyncContext as _, Context, Handler, Message, SpawnHandle, WrapFuture as _,
-};
+use actix::{Actor, ActorFutureExt as _, AsyncContext as _, Context, Handler, Message, SpawnHandle, WrapFuture as _};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;

@@ -127,14 +127,18 @@ async fn grpc(host: &str, port: u16, service: &str, timeout: Duration) -> Result
     let ask = async {
         let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{address}"))
             .map_err(|error| Failure::Errored(error.to_string()))?;
-        let channel = endpoint.connect().await.map_err(|error| {
-            Failure::Failed(format!("error: health rpc probe failed: connection error: {error}"))
-        })?;
+        let channel = endpoint
+            .connect()
+            .await
+            .map_err(|error| Failure::Failed(format!("error: health rpc probe failed: connection error: {error}")))?;
         let request = HealthCheckRequest { service: service.to_owned() };
         let answer = HealthClient::new(channel).check(request).await.map_err(|status| {
             Failure::Failed(match status.code() {
                 tonic::Code::Unimplemented => {
-                    format!("error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {}", status.message())
+                    format!(
+                        "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {}",
+                        status.message()
+                    )
                 }
                 _ => format!("error: health rpc probe failed: {status}"),
             })
@@ -144,6 +148,10 @@ async fn grpc(host: &str, port: u16, service: &str, timeout: Duration) -> Result
             other => Err(Failure::Failed(format!("service unhealthy (responded with \"{}\")", other.as_str_name()))),
         }
     };
-    let late = || Failure::Failed(format!("timeout: failed to connect service \"{address}\" within {timeout:?}: context deadline exceeded"));
+    let late = || {
+        Failure::Failed(format!(
+            "timeout: failed to connect service \"{address}\" within {timeout:?}: context deadline exceeded"
+        ))
+    };
     tokio::time::timeout(timeout, ask).await.unwrap_or_else(|_| Err(late()))
 }

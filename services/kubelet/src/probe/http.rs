@@ -32,7 +32,8 @@ impl Target {
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let text = format!("{scheme}://{host}:{}{path}", port(&get.port, container)?);
         let url = url::Url::parse(&text).map_err(|error| Error::Pod(format!("{text}: {error}")))?;
-        let headers = get.http_headers.iter().flatten().map(|header| (header.name.clone(), header.value.clone())).collect();
+        let headers =
+            get.http_headers.iter().flatten().map(|header| (header.name.clone(), header.value.clone())).collect();
         Ok(Self { url, headers })
     }
 }
@@ -196,7 +197,11 @@ mod tests {
     #[tokio::test]
     async fn codes_and_redirects() {
         let second = Duration::from_secs(5);
-        let ok = serve(&["HTTP/1.1 302 Found\r\nLocation: /y\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n"]).await;
+        let ok = serve(&[
+            "HTTP/1.1 302 Found\r\nLocation: /y\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 204 No Content\r\n\r\n",
+        ])
+        .await;
         probe(&target(ok), second).await.unwrap();
         let bad = serve(&["HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n"]).await;
         let failure = probe(&target(bad), second).await.unwrap_err();

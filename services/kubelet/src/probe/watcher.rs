@@ -95,10 +95,7 @@ impl std::fmt::Debug for Watchers {
     }
 }
 
-fn running<'a>(
-    pod: &Pod,
-    state: &'a PodState,
-) -> Vec<(Container, &'a crate::cri::state::ContainerState)> {
+fn running<'a>(pod: &Pod, state: &'a PodState) -> Vec<(Container, &'a crate::cri::state::ContainerState)> {
     let sidecars = view::init_containers(pod).iter().filter(|container| view::is_sidecar(container));
     sidecars
         .chain(&view::spec(pod).containers)
@@ -174,7 +171,8 @@ impl Watcher {
     }
 
     fn initial_delay(&self) -> Duration {
-        let delay = Duration::from_secs(self.probe.initial_delay_seconds.unwrap_or_default().max(0).unsigned_abs().into());
+        let delay =
+            Duration::from_secs(self.probe.initial_delay_seconds.unwrap_or_default().max(0).unsigned_abs().into());
         let age = Timestamp::now().as_nanosecond() - i128::from(self.started_at);
         delay.saturating_sub(Duration::from_nanos(u64::try_from(age).unwrap_or_default()))
     }

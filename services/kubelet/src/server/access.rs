@@ -108,7 +108,8 @@ impl Access {
             return Ok(Caller { name: peer.common_name.clone(), uid, groups, extra: BTreeMap::new() });
         }
         let header = request.headers().get("authorization").and_then(|value| value.to_str().ok());
-        let token = header.and_then(|value| value.strip_prefix("Bearer ")).map(str::trim).filter(|token| !token.is_empty());
+        let token =
+            header.and_then(|value| value.strip_prefix("Bearer ")).map(str::trim).filter(|token| !token.is_empty());
         let (Some(token), Some(reviews)) = (token, &self.reviews) else { return Err(Refusal::Unauthenticated) };
         let key: [u8; 32] = Sha256::digest(token).into();
         let known = self.memory.lock().tokens.get(&key).filter(|(at, _)| at.elapsed() < TOKEN_LIFE).cloned();

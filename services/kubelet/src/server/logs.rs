@@ -64,9 +64,9 @@ impl Options {
         };
         let mut since = match parameters.since_time.as_deref() {
             None => None,
-            Some(text) => {
-                Some(text.parse::<Timestamp>().map_err(|error| format!("sinceTime: Invalid value: \"{text}\": {error}"))?)
-            }
+            Some(text) => Some(
+                text.parse::<Timestamp>().map_err(|error| format!("sinceTime: Invalid value: \"{text}\": {error}"))?,
+            ),
         };
         if let Some(seconds) = number("sinceSeconds", &parameters.since_seconds)? {
             let seconds = i64::try_from(seconds).unwrap_or(i64::MAX / 2);
@@ -108,7 +108,8 @@ impl Window {
                 Some(latest) if latest.stage != Stage::Running && waits => Some(latest),
                 _ => runs.next(),
             };
-            let run = ended.ok_or_else(|| format!("previous terminated container \"{container}\" in pod \"{name}\" not found"))?;
+            let run = ended
+                .ok_or_else(|| format!("previous terminated container \"{container}\" in pod \"{name}\" not found"))?;
             return Ok(Self { path: PathBuf::from(&run.log_path), container_id: run.id.clone() });
         }
         match latest {
@@ -372,7 +373,8 @@ mod tests {
     fn parameters() {
         let parameters = Parameters { tail_lines: Some("x".into()), ..Parameters::default() };
         assert_eq!(Options::of(&parameters).unwrap_err(), "tailLines: Invalid value: \"x\"");
-        let parameters = Parameters { follow: Some("true".into()), previous: Some("false".into()), ..Parameters::default() };
+        let parameters =
+            Parameters { follow: Some("true".into()), previous: Some("false".into()), ..Parameters::default() };
         assert!(Options::of(&parameters).unwrap().follow && !parameters.previous());
     }
 }

@@ -42,7 +42,10 @@ pub struct State {
 pub fn bind(config: &Config) -> Result<(TcpListener, u16)> {
     let address = (config.address.as_str(), config.port);
     let failed = |error: std::io::Error| {
-        Error::Config(format!("cannot serve at {}:{}: {error}; choose another with --port", config.address, config.port))
+        Error::Config(format!(
+            "cannot serve at {}:{}: {error}; choose another with --port",
+            config.address, config.port
+        ))
     };
     let listener = TcpListener::bind(address).map_err(failed)?;
     let port = listener.local_addr().map_err(failed)?.port();
@@ -124,7 +127,8 @@ macro_rules! admitted {
 }
 
 fn text(code: u16, body: impl Into<String>) -> HttpResponse {
-    let code = actix_web::http::StatusCode::from_u16(code).unwrap_or(actix_web::http::StatusCode::INTERNAL_SERVER_ERROR);
+    let code =
+        actix_web::http::StatusCode::from_u16(code).unwrap_or(actix_web::http::StatusCode::INTERNAL_SERVER_ERROR);
     HttpResponse::build(code).content_type(ContentType::plaintext()).body(body.into())
 }
 

@@ -12,8 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use trireme_proto::runtime::v1 as pb;
 
 /// Of clients, the newest first.
-const REMOTE: [&str; 4] =
-    ["v5.channel.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io", "channel.k8s.io"];
+const REMOTE: [&str; 4] = ["v5.channel.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io", "channel.k8s.io"];
 const FORWARD: [&str; 3] = ["SPDY/3.1+portforward.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io"];
 /// Of runtimes.
 const RUNTIME: [&str; 1] = ["v4.channel.k8s.io"];
@@ -61,7 +60,8 @@ impl Wanted {
 }
 
 fn problem(code: u16, text: impl Into<String>) -> HttpResponse {
-    let code = actix_web::http::StatusCode::from_u16(code).unwrap_or(actix_web::http::StatusCode::INTERNAL_SERVER_ERROR);
+    let code =
+        actix_web::http::StatusCode::from_u16(code).unwrap_or(actix_web::http::StatusCode::INTERNAL_SERVER_ERROR);
     HttpResponse::build(code).content_type("text/plain; charset=utf-8").body(text.into())
 }
 
@@ -108,7 +108,13 @@ pub(super) async fn exec(cri: &Cri, request: &HttpRequest, body: web::Payload, i
 }
 
 /// Connects to a container's own process.
-pub(super) async fn attach(cri: &Cri, request: &HttpRequest, body: web::Payload, id: String, tty: bool) -> HttpResponse {
+pub(super) async fn attach(
+    cri: &Cri,
+    request: &HttpRequest,
+    body: web::Payload,
+    id: String,
+    tty: bool,
+) -> HttpResponse {
     let mut wanted = Wanted::of(request.query_string());
     wanted.tty = tty;
     wanted.stderr &= !tty;
@@ -176,7 +182,8 @@ async fn bridge(
     opened: HashMap<u8, u32>,
 ) {
     let by_stream: HashMap<u32, u8> = opened.iter().map(|(channel, stream)| (*stream, *channel)).collect();
-    let mut awaited: Vec<u8> = opened.keys().copied().filter(|channel| matches!(*channel, STDOUT | STDERR | ERROR)).collect();
+    let mut awaited: Vec<u8> =
+        opened.keys().copied().filter(|channel| matches!(*channel, STDOUT | STDERR | ERROR)).collect();
     let outcome: std::io::Result<()> = async {
         while !awaited.is_empty() {
             tokio::select! {
@@ -234,7 +241,12 @@ async fn bridge(
 }
 
 /// Connections to ports of a Pod.
-pub(super) async fn port_forward(cri: &Cri, request: &HttpRequest, body: web::Payload, sandbox: String) -> HttpResponse {
+pub(super) async fn port_forward(
+    cri: &Cri,
+    request: &HttpRequest,
+    body: web::Payload,
+    sandbox: String,
+) -> HttpResponse {
     if !wants_websocket(request) {
         return problem(400, "Upgrade request required: this kubelet takes WebSocket");
     }

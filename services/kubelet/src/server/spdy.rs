@@ -84,9 +84,17 @@ impl Upgraded {
 /// What the other side sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Frame {
-    Data { stream: u32, data: Bytes, fin: bool },
-    Reset { stream: u32 },
-    Ping { id: u32 },
+    Data {
+        stream: u32,
+        data: Bytes,
+        fin: bool,
+    },
+    Reset {
+        stream: u32,
+    },
+    Ping {
+        id: u32,
+    },
     GoAway,
     /// A reply, a setting: nothing that matters here.
     Other,

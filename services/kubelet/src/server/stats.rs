@@ -40,7 +40,8 @@ pub(super) async fn summary(host: &Host) -> Result<Value> {
 
 fn usage(stats: &pb::ContainerStats, now: &str) -> Value {
     let number = |value: &Option<pb::UInt64Value>| value.as_ref().map(|value| value.value);
-    let time = |nanos: i64| Timestamp::from_nanosecond(i128::from(nanos)).map_or_else(|_| now.to_owned(), |at| at.to_string());
+    let time =
+        |nanos: i64| Timestamp::from_nanosecond(i128::from(nanos)).map_or_else(|_| now.to_owned(), |at| at.to_string());
     let mut section = json!({"startTime": now});
     if let Some(cpu) = &stats.cpu {
         section["cpu"] = json!({"time": time(cpu.timestamp), "usageCoreNanoSeconds": number(&cpu.usage_core_nano_seconds), "usageNanoCores": number(&cpu.usage_nano_cores)});
@@ -62,7 +63,8 @@ fn node(host: &Host, now: &str) -> Value {
         .map(|line| line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect())
         .unwrap_or_default();
     // user, nice, system, idle, iowait, irq, softirq, steal: hundredths of a second.
-    let busy: u64 = ticks.iter().take(8).enumerate().filter(|(at, _)| !matches!(at, 3 | 4)).map(|(_, ticks)| ticks).sum();
+    let busy: u64 =
+        ticks.iter().take(8).enumerate().filter(|(at, _)| !matches!(at, 3 | 4)).map(|(_, ticks)| ticks).sum();
     let available = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:").map(str::to_owned))?;
         line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)

@@ -17,9 +17,14 @@ pub(super) enum Codec {
 /// What a message says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Input {
-    Data { channel: u8, data: Bytes },
+    Data {
+        channel: u8,
+        data: Bytes,
+    },
     /// Version 5: this channel will get no more.
-    End { channel: u8 },
+    End {
+        channel: u8,
+    },
     /// The other side is done.
     Closed,
     Nothing,

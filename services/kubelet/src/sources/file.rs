@@ -109,7 +109,11 @@ mod tests {
     fn a_manifest_becomes_a_pod_of_the_node() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.yaml");
-        std::fs::write(&file, "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: c, image: i}]}\n").unwrap();
+        std::fs::write(
+            &file,
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: c, image: i}]}\n",
+        )
+        .unwrap();
         let mut seen = BTreeMap::new();
         let pod = read(&file, "Node1", &mut seen).unwrap();
         assert_eq!((view::name(&pod), view::namespace(&pod)), ("web-node1", "default"));

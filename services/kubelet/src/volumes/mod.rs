@@ -82,10 +82,9 @@ impl VolumeRoot {
         self.make_pod_dirs(view::uid(pod))?;
         let mut standing = Volumes::new();
         for volume in spec(pod).volumes.iter().flatten() {
-            let one = self
-                .one(pod, volume, around, objects, tokens)
-                .await
-                .map_err(|error| Error::Pod(format!("MountVolume.SetUp failed for volume \"{}\" : {error}", volume.name)))?;
+            let one = self.one(pod, volume, around, objects, tokens).await.map_err(|error| {
+                Error::Pod(format!("MountVolume.SetUp failed for volume \"{}\" : {error}", volume.name))
+            })?;
             standing.insert(volume.name.clone(), one);
         }
         Ok(standing)

@@ -17,7 +17,10 @@ impl VolumeRoot {
         for (index, mount) in container.volume_mounts.iter().flatten().enumerate() {
             own_hosts |= mount.mount_path == "/etc/hosts";
             let standing = volumes.get(&mount.name).ok_or_else(|| {
-                Error::Pod(format!("cannot find volume \"{}\" to mount into container \"{}\"", mount.name, container.name))
+                Error::Pod(format!(
+                    "cannot find volume \"{}\" to mount into container \"{}\"",
+                    mount.name, container.name
+                ))
             })?;
             mounts.push(self.one_mount(pod, container, index, mount, standing, env)?);
         }

@@ -102,7 +102,10 @@ impl Sources<'_> {
             } else if let Some(source) = &part.service_account_token {
                 payload.insert(source.path.clone(), self.token(source, mode).await?);
             } else {
-                return Err(Error::Pod(format!("volume {}: a projection that this kubelet does not know", self.volume)));
+                return Err(Error::Pod(format!(
+                    "volume {}: a projection that this kubelet does not know",
+                    self.volume
+                )));
             }
         }
         Ok(payload)

@@ -65,7 +65,12 @@ fn open(volume: &Path, parts: &[&std::ffi::OsStr]) -> nix::Result<OwnedFd> {
                 nix::sys::stat::mkdirat(at.as_fd(), *part, Mode::from_bits_truncate(mode))?;
                 let made = nix::fcntl::openat(at.as_fd(), *part, inside | OFlag::O_DIRECTORY, Mode::empty())?;
                 // The umask took bits away; what was just made has one name only, so this is not a race.
-                nix::sys::stat::fchmodat(at.as_fd(), *part, Mode::from_bits_truncate(mode), nix::sys::stat::FchmodatFlags::FollowSymlink)?;
+                nix::sys::stat::fchmodat(
+                    at.as_fd(),
+                    *part,
+                    Mode::from_bits_truncate(mode),
+                    nix::sys::stat::FchmodatFlags::FollowSymlink,
+                )?;
                 made
             }
             other => other?,

@@ -104,7 +104,8 @@ async fn no_path_leads_out_of_the_volume() {
     let mut world = World::new();
     world.fake.put("m", serde_json::json!({"a": "1"}));
     for path in ["../x", "/x", "..x", "a/../../x", ""] {
-        let volume = serde_json::json!([{"name": "v", "configMap": {"name": "m", "items": [{"key": "a", "path": path}]}}]);
+        let volume =
+            serde_json::json!([{"name": "v", "configMap": {"name": "m", "items": [{"key": "a", "path": path}]}}]);
         assert!(world.set_up(volume).await.is_err(), "{path}");
     }
 }
@@ -120,7 +121,10 @@ async fn tokens_and_fields_are_projected_into_memory() {
     ]}}]);
     let path = world.set_up(volume).await.unwrap()["kube-api-access"].path.clone();
     let read = |name: &str| std::fs::read_to_string(path.join(name)).unwrap();
-    assert_eq!((read("token"), read("ca.crt"), read("namespace")), ("token-of-default".into(), "CA".into(), "n".into()));
+    assert_eq!(
+        (read("token"), read("ca.crt"), read("namespace")),
+        ("token-of-default".into(), "CA".into(), "n".into())
+    );
     let stat = nix::sys::statfs::statfs(&path).unwrap();
     assert_eq!(stat.filesystem_type(), nix::sys::statfs::TMPFS_MAGIC);
 }

@@ -76,9 +76,6 @@ impl Tokens {
 
     /// When the next token is due.
     pub fn next_renewal(&self) -> Option<Timestamp> {
-        self.held
-            .values()
-            .map(|held| held.requested + held.expires.duration_since(held.requested) * 4 / 5)
-            .min()
+        self.held.values().map(|held| held.requested + held.expires.duration_since(held.requested) * 4 / 5).min()
     }
 }

@@ -8,7 +8,10 @@ async fn nobody_there_is_said_in_one_line() {
     let error = Cri::connect("unix:///nowhere/containerd.sock").await.unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, Error::Runtime { .. }));
-    assert!(!text.contains('\n') && text.contains("No such file") && text.contains("--container-runtime-endpoint"), "{text}");
+    assert!(
+        !text.contains('\n') && text.contains("No such file") && text.contains("--container-runtime-endpoint"),
+        "{text}"
+    );
 }
 
 #[tokio::test]

@@ -26,7 +26,11 @@ async fn running(cri: &Cri, name: &str, container: &str, restarts: u32) -> (Stri
 }
 
 fn cgroup(node: &Node, controller: &str, uid: &str, file: &str) -> String {
-    let path = Path::new("/sys/fs/cgroup").join(controller).join(&node.id).join("kubepods/burstable").join(format!("pod{uid}"));
+    let path = Path::new("/sys/fs/cgroup")
+        .join(controller)
+        .join(&node.id)
+        .join("kubepods/burstable")
+        .join(format!("pod{uid}"));
     std::fs::read_to_string(path.join(file)).unwrap_or_default().trim().to_owned()
 }
 
@@ -79,7 +83,11 @@ async fn a_static_pod_from_manifest_to_container_and_back() {
     assert!(exec(&["/echo", "ls", "/shared"]).await.contains("deep"));
     if Path::new("/sys/fs/cgroup/memory").exists() {
         assert_eq!(cgroup(&node, "cpu", &uid, "cpu.shares"), "102", "100m of a core");
-        let own = Path::new("/sys/fs/cgroup/memory").join(&node.id).join("kubepods/burstable").join(format!("pod{uid}")).join(&run.id);
+        let own = Path::new("/sys/fs/cgroup/memory")
+            .join(&node.id)
+            .join("kubepods/burstable")
+            .join(format!("pod{uid}"))
+            .join(&run.id);
         assert_eq!(std::fs::read_to_string(own.join("memory.limit_in_bytes")).unwrap().trim(), (64 << 20).to_string());
     }
 
@@ -106,10 +114,12 @@ async fn a_static_pod_from_manifest_to_container_and_back() {
     node.remove("web");
     until("the Pod is gone", 30, || async { pod(&cri, "web-node").await.is_none().then_some(()) }).await;
     until("its folders are gone", 10, || async {
-        (!node.path("kubelet/pods").join(&uid).exists() && std::fs::read_dir(node.path("logs")).unwrap().count() == 0).then_some(())
+        (!node.path("kubelet/pods").join(&uid).exists() && std::fs::read_dir(node.path("logs")).unwrap().count() == 0)
+            .then_some(())
     })
     .await;
-    until("its cgroup is gone", 10, || async { cgroup(&node, "cpu", &uid, "cpu.shares").is_empty().then_some(()) }).await;
+    until("its cgroup is gone", 10, || async { cgroup(&node, "cpu", &uid, "cpu.shares").is_empty().then_some(()) })
+        .await;
 }
 
 #[tokio::test]

@@ -90,8 +90,7 @@ impl Scheduler {
         if nowhere.no_nodes() || nowhere.refusal.is_some() {
             return None;
         }
-        let budgets: Vec<Budget> =
-            self.informers.budgets.store().list().iter().map(budget_of).collect();
+        let budgets: Vec<Budget> = self.informers.budgets.store().list().iter().map(budget_of).collect();
         let outcome = preemption::find(&self.profile, ask, nowhere, &budgets);
         nowhere.preemption = outcome.message;
         outcome.victims

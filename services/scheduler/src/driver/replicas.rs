@@ -14,7 +14,9 @@ pub(super) fn of(pod: &PodInfo, informers: &Informers) -> Selector {
     let mut labels: BTreeMap<String, String> = BTreeMap::new();
     for service in informers.services.store().in_namespace(pod.namespace()) {
         let wanted = service.spec.as_ref().and_then(|spec| spec.selector.as_ref()).filter(|wanted| !wanted.is_empty());
-        if let Some(wanted) = wanted.filter(|wanted| wanted.iter().all(|(key, value)| pod.labels().get(key) == Some(value))) {
+        if let Some(wanted) =
+            wanted.filter(|wanted| wanted.iter().all(|(key, value)| pod.labels().get(key) == Some(value)))
+        {
             labels.extend(wanted.clone());
         }
     }
@@ -26,7 +28,12 @@ pub(super) fn of(pod: &PodInfo, informers: &Informers) -> Selector {
     }
 }
 
-fn with_controller(pod: &PodInfo, owner: &OwnerReference, mut labels: BTreeMap<String, String>, informers: &Informers) -> Selector {
+fn with_controller(
+    pod: &PodInfo,
+    owner: &OwnerReference,
+    mut labels: BTreeMap<String, String>,
+    informers: &Informers,
+) -> Selector {
     let key = ObjectKey::new(pod.namespace(), &owner.name);
     let own = match (owner.api_version.as_str(), owner.kind.as_str()) {
         ("v1", "ReplicationController") => {

@@ -56,7 +56,8 @@ impl Scheduler {
                 }
                 let pods = client.namespaced::<Pod>(victim.namespace());
                 let disruption = disruption_patch(&victim, &name, now);
-                let told = pods.patch_status(victim.name(), &PatchParams::default(), &Patch::Strategic(disruption)).await;
+                let told =
+                    pods.patch_status(victim.name(), &PatchParams::default(), &Patch::Strategic(disruption)).await;
                 complain(&victim, "its disruption was not written", told.map(|_| ()));
                 let deleted = pods.delete(victim.name(), &DeleteParams::uid(victim.uid())).await;
                 if deleted.is_ok() {
@@ -80,7 +81,13 @@ fn complain(pod: &SharedPod, what: &str, result: Result<(), Error>) {
 }
 
 /// The change of the pod's status; `None` where it says all this already.
-fn status_patch(pod: &SharedPod, reason: Reason, message: &str, nominated: Option<&str>, now: Timestamp) -> Option<Value> {
+fn status_patch(
+    pod: &SharedPod,
+    reason: Reason,
+    message: &str,
+    nominated: Option<&str>,
+    now: Timestamp,
+) -> Option<Value> {
     let known = condition(pod, "PodScheduled");
     let generation = pod.pod.metadata.generation;
     let said = known.is_some_and(|known| {
@@ -155,7 +162,12 @@ mod tests {
         let condition = &patch["status"]["conditions"][0];
         assert_eq!(condition["lastTransitionTime"], "2026-01-02T03:04:05Z");
         assert_eq!(condition["observedGeneration"], 1);
-        let told = || pod("p").set(&["metadata", "generation"], 1.into()).set(&["status", "conditions"], json!([condition])).info();
+        let told = || {
+            pod("p")
+                .set(&["metadata", "generation"], 1.into())
+                .set(&["status", "conditions"], json!([condition]))
+                .info()
+        };
         let later = "2026-01-02T04:00:00Z".parse().unwrap();
         assert_eq!(status_patch(&told(), Reason::Unschedulable, "why", None, later), None);
         let patch = status_patch(&told(), Reason::Unschedulable, "else", Some("n1"), later).unwrap();

@@ -103,8 +103,11 @@ impl NodeTerm {
     fn of(term: &NodeSelectorTerm) -> Self {
         let expressions: Vec<&NodeSelectorRequirement> = term.match_expressions.iter().flatten().collect();
         let fields: Vec<&NodeSelectorRequirement> = term.match_fields.iter().flatten().collect();
-        let mut parsed =
-            Self { labels: Vec::new(), names: Vec::new(), matches_nothing: expressions.is_empty() && fields.is_empty() };
+        let mut parsed = Self {
+            labels: Vec::new(),
+            names: Vec::new(),
+            matches_nothing: expressions.is_empty() && fields.is_empty(),
+        };
         for expression in expressions {
             match requirement(expression) {
                 Some(requirement) => parsed.labels.push(requirement),
@@ -158,8 +161,12 @@ impl PodAffinity {
         Self {
             required: terms(near.and_then(|near| near.required_during_scheduling_ignored_during_execution.as_ref())),
             required_anti: terms(far.and_then(|far| far.required_during_scheduling_ignored_during_execution.as_ref())),
-            preferred: weighted(near.and_then(|near| near.preferred_during_scheduling_ignored_during_execution.as_ref())),
-            preferred_anti: weighted(far.and_then(|far| far.preferred_during_scheduling_ignored_during_execution.as_ref())),
+            preferred: weighted(
+                near.and_then(|near| near.preferred_during_scheduling_ignored_during_execution.as_ref()),
+            ),
+            preferred_anti: weighted(
+                far.and_then(|far| far.preferred_during_scheduling_ignored_during_execution.as_ref()),
+            ),
         }
     }
 

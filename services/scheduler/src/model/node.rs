@@ -39,7 +39,9 @@ impl NodeInfo {
             .and_then(|status| status.images.as_ref())
             .into_iter()
             .flatten()
-            .flat_map(|image| image.names.iter().flatten().map(|name| (name.clone(), image.size_bytes.unwrap_or_default())))
+            .flat_map(|image| {
+                image.names.iter().flatten().map(|name| (name.clone(), image.size_bytes.unwrap_or_default()))
+            })
             .collect();
         Self {
             allocatable: Resources::of(allocatable),

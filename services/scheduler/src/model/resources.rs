@@ -147,7 +147,10 @@ fn listed(container: &Container) -> Option<&List> {
 fn is_scalar(name: &str) -> bool {
     let native = !name.contains('/') || name.contains("kubernetes.io/");
     let extended = !native && !name.starts_with("requests.");
-    extended || name.starts_with("hugepages-") || name.starts_with("attachable-volumes-") || name.contains("kubernetes.io/")
+    extended
+        || name.starts_with("hugepages-")
+        || name.starts_with("attachable-volumes-")
+        || name.contains("kubernetes.io/")
 }
 
 #[cfg(test)]

@@ -34,7 +34,8 @@ impl Score for ImageLocality {
             .map(|image| {
                 let name = with_tag(image);
                 let part = *known.entry(name.clone()).or_insert_with(|| {
-                    nodes.iter().filter(|node| node.images.contains_key(&name)).count() as f64 / nodes.len().max(1) as f64
+                    nodes.iter().filter(|node| node.images.contains_key(&name)).count() as f64
+                        / nodes.len().max(1) as f64
                 });
                 (name, part)
             })
@@ -46,9 +47,7 @@ impl Score for ImageLocality {
 
 impl Rate for Images {
     fn rate(&self, node: &NodeInfo) -> i64 {
-        let size = |(name, part): &(String, f64)| {
-            node.images.get(name).map_or(0, |size| (*size as f64 * part) as i64)
-        };
+        let size = |(name, part): &(String, f64)| node.images.get(name).map_or(0, |size| (*size as f64 * part) as i64);
         let most = MOST * self.spread.len().max(1) as i64;
         let present = self.spread.iter().map(size).sum::<i64>().clamp(LEAST, most);
         MAX_SCORE * (present - LEAST) / (most - LEAST)

@@ -91,9 +91,7 @@ mod tests {
     fn labels_and_terms_decide() {
         assert_eq!(fits(pod("p")), [true, true]);
         assert_eq!(fits(pod("p").set(&["spec", "nodeSelector"], json!({"disk": "ssd"}))), [true, false]);
-        let expression = |key: &str, operator: &str, values: Value| {
-            json!([{"matchExpressions": [{"key": key, "operator": operator, "values": values}]}])
-        };
+        let expression = |key: &str, operator: &str, values: Value| json!([{"matchExpressions": [{"key": key, "operator": operator, "values": values}]}]);
         assert_eq!(fits(requiring(expression("disk", "In", json!(["hdd", "ssd"])))), [true, false]);
         assert_eq!(fits(requiring(expression("disk", "NotIn", json!(["ssd"])))), [false, true]);
         assert_eq!(fits(requiring(expression("n", "Gt", json!(["4"])))), [true, false]);
@@ -105,8 +103,10 @@ mod tests {
 
     #[test]
     fn preferences_add_up() {
-        let term = |weight: i64, value: &str| json!({"weight": weight, "preference": {"matchExpressions": [
-            {"key": "zone", "operator": "In", "values": [value]}]}});
+        let term = |weight: i64, value: &str| {
+            json!({"weight": weight, "preference": {"matchExpressions": [
+            {"key": "zone", "operator": "In", "values": [value]}]}})
+        };
         let preferring = pod("p").set(
             &["spec", "affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution"],
             json!([term(1, "x"), term(4, "y")]),

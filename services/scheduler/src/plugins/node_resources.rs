@@ -151,7 +151,11 @@ mod tests {
     #[test]
     fn what_is_missing_is_named_and_whether_it_could_be_freed() {
         let snapshot = cluster(
-            vec![node("a").size("4", "8Gi"), node("b").size("1", "1Gi"), node("c").set(&["status", "allocatable", "pods"], json!("1"))],
+            vec![
+                node("a").size("4", "8Gi"),
+                node("b").size("1", "1Gi"),
+                node("c").set(&["status", "allocatable", "pods"], json!("1")),
+            ],
             vec![pod("x").cpu("3").on("a"), pod("y").on("c")],
         );
         let judged = judge(&Fit, &pod("p").cpu("2").memory("2Gi").info(), &snapshot);
@@ -177,7 +181,8 @@ mod tests {
         assert_eq!(rate(&Fit, &pod("p").cpu("1").memory("2Gi").info(), &snapshot, &everything), Some(vec![25, 75]));
         // 200 MiB and 100 millis stand for a container that asks for nothing.
         assert_eq!(rate(&Fit, &pod("p").info(), &snapshot, &everything), Some(vec![47, 97]));
-        let snapshot = cluster(vec![node("a"), node("b")], vec![pod("x").cpu("3").on("a"), pod("y").memory("6Gi").on("b")]);
+        let snapshot =
+            cluster(vec![node("a"), node("b")], vec![pod("x").cpu("3").on("a"), pod("y").memory("6Gi").on("b")]);
         let scores = rate(&BalancedAllocation, &pod("p").cpu("1").info(), &snapshot, &everything).unwrap();
         assert!(scores[1] > scores[0], "{scores:?}");
         assert_eq!(rate(&BalancedAllocation, &pod("p").info(), &snapshot, &everything), None);

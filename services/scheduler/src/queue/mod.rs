@@ -242,8 +242,7 @@ impl Queue {
 
     /// How many pods wait: active, backing off, parked, gated.
     pub fn counts(&self) -> [usize; 4] {
-        let [active, backoff, parked] =
-            [self.active.len(), self.backoff.len() + self.errored.len(), self.parked.len()];
+        let [active, backoff, parked] = [self.active.len(), self.backoff.len() + self.errored.len(), self.parked.len()];
         [active, backoff, parked, self.entries.len() - active - backoff - parked]
     }
 
@@ -270,7 +269,11 @@ impl Queue {
         let beginning = *self.beginning.get_or_insert(now);
         let due = waiting.backoff_over().unwrap_or(now);
         let windows = due.saturating_duration_since(beginning).as_secs() / WINDOW.as_secs();
-        (beginning + WINDOW * u32::try_from(windows).unwrap_or(u32::MAX), Reverse(waiting.pod.priority()), self.number())
+        (
+            beginning + WINDOW * u32::try_from(windows).unwrap_or(u32::MAX),
+            Reverse(waiting.pod.priority()),
+            self.number(),
+        )
     }
 
     fn come_back(&mut self, waiting: &mut Waiting) {

@@ -27,7 +27,8 @@ use trireme_scheduler::queue::Queue;
 const NAMESPACE: &str = "sit";
 
 /// Situations about other things than the placing of pods.
-const ELSEWHERE: [&str; 3] = ["scheduler-default-priority", "scheduler-unknown-scheduler", "scheduler-create-on-tainted"];
+const ELSEWHERE: [&str; 3] =
+    ["scheduler-default-priority", "scheduler-unknown-scheduler", "scheduler-create-on-tainted"];
 
 fn golden() -> PathBuf {
     let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden");
@@ -43,7 +44,10 @@ fn pods_are_placed_as_kubernetes_places_them() {
     let mut paths: Vec<PathBuf> = files.filter_map(|file| Some(file.ok()?.path())).collect();
     paths.sort();
     let (mut played, mut wrong) = (0, Vec::new());
-    for path in paths.iter().filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("scheduler-"))) {
+    for path in paths
+        .iter()
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("scheduler-")))
+    {
         let text = std::fs::read_to_string(path).unwrap().replace("${ns}", NAMESPACE);
         let case: Value = serde_json::from_str(&text).unwrap();
         if ELSEWHERE.contains(&tree::text(&case, &["id"])) {
@@ -163,8 +167,11 @@ impl World {
                 let mut tolerations = tree::list(&pod, &["spec", "tolerations"]).to_vec();
                 tolerations.push(json!({"key": "situation", "value": NAMESPACE, "effect": "NoSchedule"}));
                 tree::set(&mut pod, &["spec", "tolerations"], tolerations);
-                for container in tree::get_mut(&mut pod, &["spec", "containers"]).and_then(Value::as_array_mut).into_iter().flatten() {
-                    for (name, amount) in tree::map(&container.clone(), &["resources", "limits"]).into_iter().flatten() {
+                for container in
+                    tree::get_mut(&mut pod, &["spec", "containers"]).and_then(Value::as_array_mut).into_iter().flatten()
+                {
+                    for (name, amount) in tree::map(&container.clone(), &["resources", "limits"]).into_iter().flatten()
+                    {
                         tree::set_default(container, &["resources", "requests", name], amount.clone());
                     }
                 }
@@ -255,7 +262,11 @@ impl World {
                         self.queue.done(pod.uid());
                         let mut object = self.pods[pod.name()].clone();
                         tree::set(&mut object, &["spec", "nodeName"], node.clone());
-                        tree::set(&mut object, &["status", "conditions"], json!([{"type": "PodScheduled", "status": "True"}]));
+                        tree::set(
+                            &mut object,
+                            &["status", "conditions"],
+                            json!([{"type": "PodScheduled", "status": "True"}]),
+                        );
                         tree::remove(&mut object, &["status", "nominatedNodeName"]);
                         let text = format!("Successfully assigned {NAMESPACE}/{} to {node}", pod.name());
                         self.events.insert(format!("Normal Scheduled, Pod/{}, default-scheduler: {text}", pod.name()));
@@ -263,10 +274,12 @@ impl World {
                     }
                     Err((message, plugins, victims)) => {
                         self.queue.failed(waiting, plugins, self.now);
-                        self.events.insert(format!("Warning FailedScheduling, Pod/{}, default-scheduler: {message}", pod.name()));
+                        self.events.insert(format!(
+                            "Warning FailedScheduling, Pod/{}, default-scheduler: {message}",
+                            pod.name()
+                        ));
                         let mut object = self.pods[pod.name()].clone();
-                        let condition =
-                            json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message});
+                        let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message});
                         tree::set(&mut object, &["status", "conditions"], vec![condition]);
                         if let Some((node, _)) = &victims {
                             tree::set(&mut object, &["status", "nominatedNodeName"], node.clone());
@@ -287,7 +300,10 @@ impl World {
     }
 
     #[allow(clippy::type_complexity, reason = "the parts of a failure, taken apart at once")]
-    fn attempt(&mut self, pod: &PodInfo) -> Result<String, (String, BTreeSet<&'static str>, Option<(String, Vec<String>)>)> {
+    fn attempt(
+        &mut self,
+        pod: &PodInfo,
+    ) -> Result<String, (String, BTreeSet<&'static str>, Option<(String, Vec<String>)>)> {
         let snapshot = self.cache.snapshot_for(pod);
         let replicas = Selector::everything();
         let ask = Ask { pod, snapshot: &snapshot, replicas: &replicas };
@@ -318,7 +334,8 @@ impl World {
     fn evict(&mut self, name: &str, by: &str) {
         let mut object = self.pods[name].clone();
         let node = tree::text(&object, &["spec", "nodeName"]).to_owned();
-        self.events.insert(format!("Normal Preempted, Pod/{name}, default-scheduler: Preempted by pod {by} on node {node}"));
+        self.events
+            .insert(format!("Normal Preempted, Pod/{name}, default-scheduler: Preempted by pod {by} on node {node}"));
         if meta::annotation(&object, "situation/linger").is_none() {
             self.gone(name);
             return;

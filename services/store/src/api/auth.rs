@@ -45,7 +45,10 @@ impl Auth for Api {
         Err(precondition("authentication is not enabled"))
     }
 
-    async fn user_add(&self, request: Request<pb::AuthUserAddRequest>) -> Result<Response<pb::AuthUserAddResponse>, Status> {
+    async fn user_add(
+        &self,
+        request: Request<pb::AuthUserAddRequest>,
+    ) -> Result<Response<pb::AuthUserAddResponse>, Status> {
         if request.into_inner().name.is_empty() {
             return Err(Status::invalid_argument("etcdserver: user name is empty"));
         }
@@ -56,7 +59,10 @@ impl Auth for Api {
         Err(no_user())
     }
 
-    async fn user_list(&self, _: Request<pb::AuthUserListRequest>) -> Result<Response<pb::AuthUserListResponse>, Status> {
+    async fn user_list(
+        &self,
+        _: Request<pb::AuthUserListRequest>,
+    ) -> Result<Response<pb::AuthUserListResponse>, Status> {
         Ok(Response::new(pb::AuthUserListResponse { header: self.header_now(), users: Vec::new() }))
     }
 
@@ -88,7 +94,10 @@ impl Auth for Api {
         Err(no_user())
     }
 
-    async fn role_add(&self, request: Request<pb::AuthRoleAddRequest>) -> Result<Response<pb::AuthRoleAddResponse>, Status> {
+    async fn role_add(
+        &self,
+        request: Request<pb::AuthRoleAddRequest>,
+    ) -> Result<Response<pb::AuthRoleAddResponse>, Status> {
         if request.into_inner().name.is_empty() {
             return Err(Status::invalid_argument("etcdserver: role name is empty"));
         }
@@ -99,7 +108,10 @@ impl Auth for Api {
         Err(no_role())
     }
 
-    async fn role_list(&self, _: Request<pb::AuthRoleListRequest>) -> Result<Response<pb::AuthRoleListResponse>, Status> {
+    async fn role_list(
+        &self,
+        _: Request<pb::AuthRoleListRequest>,
+    ) -> Result<Response<pb::AuthRoleListResponse>, Status> {
         Ok(Response::new(pb::AuthRoleListResponse { header: self.header_now(), roles: Vec::new() }))
     }
 

@@ -36,7 +36,10 @@ impl Api {
 
 #[tonic::async_trait]
 impl Cluster for Api {
-    async fn member_add(&self, request: Request<pb::MemberAddRequest>) -> Result<Response<pb::MemberAddResponse>, Status> {
+    async fn member_add(
+        &self,
+        request: Request<pb::MemberAddRequest>,
+    ) -> Result<Response<pb::MemberAddResponse>, Status> {
         if request.into_inner().peer_ur_ls.is_empty() {
             return Err(Error::MemberBadUrls.into());
         }

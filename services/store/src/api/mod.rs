@@ -70,7 +70,9 @@ pub(crate) fn routes(node: Node, settings: Settings) -> Routes {
     macro_rules! add {
         ($server:path) => {
             routes = routes.add_service(
-                <$server>::new(api.clone()).max_decoding_message_size(MAX_MESSAGE).max_encoding_message_size(usize::MAX),
+                <$server>::new(api.clone())
+                    .max_decoding_message_size(MAX_MESSAGE)
+                    .max_encoding_message_size(usize::MAX),
             );
         };
     }

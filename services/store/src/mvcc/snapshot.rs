@@ -18,7 +18,12 @@ const FORMAT: u32 = 1;
 const LONGEST: u32 = 64 << 20;
 
 /// Writes a state; answers the number of bytes.
-pub(crate) fn write_snapshot(state: &State, meta: SnapshotMeta, cluster_id: u64, out: impl Write) -> std::io::Result<u64> {
+pub(crate) fn write_snapshot(
+    state: &State,
+    meta: SnapshotMeta,
+    cluster_id: u64,
+    out: impl Write,
+) -> std::io::Result<u64> {
     let mut out = Hashed { inner: out, hash: Sha256::new(), bytes: 0 };
     out.write_all(MAGIC)?;
     out.write_all(&FORMAT.to_be_bytes())?;
@@ -167,9 +172,7 @@ impl<R: Read> SnapshotReader<R> {
 impl State {
     /// Builds the maps again from the versions in order.
     fn from_parts(head: &SnapshotHead, versions: Vec<Arc<Version>>) -> State {
-        let leases = head.leases.iter().map(|l| {
-            (l.id, Lease { ttl: l.ttl, granted: l.granted, keys: OrdSet::new() })
-        });
+        let leases = head.leases.iter().map(|l| (l.id, Lease { ttl: l.ttl, granted: l.granted, keys: OrdSet::new() }));
         let mut state = State {
             revision: head.revision,
             compacted: head.compacted,

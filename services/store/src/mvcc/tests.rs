@@ -120,7 +120,11 @@ fn model_put(now: &mut Whole, key: u8, value: u8, revision: i64) {
 fn whole(state: &State, revision: i64) -> Whole {
     let found = state.range(&RangeRequest { revision, ..all() }, None).unwrap();
     let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
-    found.kvs.iter().map(|kv| (text(&kv.key), (text(&kv.value), kv.create_revision, kv.mod_revision, kv.version))).collect()
+    found
+        .kvs
+        .iter()
+        .map(|kv| (text(&kv.key), (text(&kv.value), kv.create_revision, kv.mod_revision, kv.version)))
+        .collect()
 }
 
 proptest! {

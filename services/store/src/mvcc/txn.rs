@@ -180,7 +180,10 @@ impl State {
     }
 
     /// Applies a single delete.
-    pub(crate) fn delete_range(&mut self, request: &DeleteRangeRequest) -> (DeleteRangeResponse, Option<Arc<[Change]>>) {
+    pub(crate) fn delete_range(
+        &mut self,
+        request: &DeleteRangeRequest,
+    ) -> (DeleteRangeResponse, Option<Arc<[Change]>>) {
         let mut txn = WriteTxn::new(self);
         let response = txn.run_delete(request);
         (response, txn.finish())
@@ -259,9 +262,7 @@ fn holds_for(compare: &Compare, version: Option<&Version>) -> bool {
     let union = compare.target_union.as_ref();
     let Ok(target) = CompareTarget::try_from(compare.target) else { return holds_unknown(compare) };
     let order = match target {
-        CompareTarget::Version => {
-            number(|v| v.version).cmp(&of(matches!(union, Some(TargetUnion::Version(_)))))
-        }
+        CompareTarget::Version => number(|v| v.version).cmp(&of(matches!(union, Some(TargetUnion::Version(_))))),
         CompareTarget::Create => {
             number(|v| v.create_revision).cmp(&of(matches!(union, Some(TargetUnion::CreateRevision(_)))))
         }
@@ -298,9 +299,7 @@ impl WriteTxn<'_> {
                 Step::Put(p) => Response::ResponsePut(self.run_put(p)),
                 Step::Delete(d) => Response::ResponseDeleteRange(self.run_delete(d)),
                 // A nested answer has an empty header.
-                Step::Nested(nested) => {
-                    Response::ResponseTxn(TxnResponse { header: header(0), ..self.run(nested)? })
-                }
+                Step::Nested(nested) => Response::ResponseTxn(TxnResponse { header: header(0), ..self.run(nested)? }),
             };
             responses.push(ResponseOp { response: Some(response) });
         }
@@ -310,7 +309,11 @@ impl WriteTxn<'_> {
     fn run_put(&mut self, request: &PutRequest) -> PutResponse {
         let before = self.state().get(&request.key).cloned();
         let kept = before.as_ref();
-        let value = if request.ignore_value { kept.map_or_else(Bytes::new, |v| v.value.clone()) } else { request.value.clone() };
+        let value = if request.ignore_value {
+            kept.map_or_else(Bytes::new, |v| v.value.clone())
+        } else {
+            request.value.clone()
+        };
         let lease = if request.ignore_lease { kept.map_or(0, |v| v.lease) } else { request.lease };
         self.put(request.key.clone(), value, lease, request.cause.clone());
         let prev_kv = before.filter(|_| request.prev_kv).map(|v| v.to_key_value());

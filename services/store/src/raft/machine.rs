@@ -219,7 +219,8 @@ impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {
             let bytes = write_snapshot(&state, meta_to_proto(&meta), store.cluster_id, BufWriter::new(&file))?;
             file.sync_all()?;
             let path = store.keep(&scratch, &meta.snapshot_id)?;
-            metrics::histogram!("etcd_debugging_snap_save_total_duration_seconds").record(began.elapsed().as_secs_f64());
+            metrics::histogram!("etcd_debugging_snap_save_total_duration_seconds")
+                .record(began.elapsed().as_secs_f64());
             tracing::info!(bytes, revision = state.revision, "wrote a snapshot");
             store.open_kept(&path)
         });

@@ -125,8 +125,7 @@ impl Node {
         let (reads, read) = mpsc::channel(reads::QUEUE);
         let (leases, asked) = mpsc::channel(lease::QUEUE);
         let receiving = tokio::sync::Mutex::new(());
-        let node =
-            Self(Arc::new(Inner { settings, raft, log, outlet, peers, proposals, reads, leases, receiving }));
+        let node = Self(Arc::new(Inner { settings, raft, log, outlet, peers, proposals, reads, leases, receiving }));
         tasks.spawn_until_shutdown("proposer", OnPanic::Shutdown, proposer::run(node.raft().clone(), proposed));
         tasks.spawn_until_shutdown("read-index", OnPanic::Shutdown, reads::run(node.raft().clone(), read));
         tasks.spawn_until_shutdown("lessor", OnPanic::Shutdown, lease::run(node.clone(), asked));
@@ -288,7 +287,12 @@ impl Node {
     }
 
     /// Proposes at another member. Nothing means that it does not lead, or was not reached, and nothing was written.
-    async fn propose_at(&self, leader: u64, proposal: &Proposal, deadline: Instant) -> Result<Option<Result<pb::Reply>>> {
+    async fn propose_at(
+        &self,
+        leader: u64,
+        proposal: &Proposal,
+        deadline: Instant,
+    ) -> Result<Option<Result<pb::Reply>>> {
         let Some(mut client) = self.client(leader) else { return Ok(None) };
         let proposal = Some(types::proposal_to_proto(proposal));
         let request = pb::ProposeRequest { cluster_id: self.cluster_id(), proposal };
@@ -387,7 +391,13 @@ impl Node {
         time.await.map_err(|_| Error::Stopped)?
     }
 
-    async fn lease_time_at(&self, leader: u64, lease: i64, renew: bool, deadline: Instant) -> Result<Option<lease::Time>> {
+    async fn lease_time_at(
+        &self,
+        leader: u64,
+        lease: i64,
+        renew: bool,
+        deadline: Instant,
+    ) -> Result<Option<lease::Time>> {
         let mut client = self.client(leader).ok_or(Error::NoLeader)?;
         let ask = client.renew(pb::RenewRequest { cluster_id: self.cluster_id(), lease, look: !renew });
         let patience = deadline.min(Instant::now() + Duration::from_secs(2));

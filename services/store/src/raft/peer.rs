@@ -24,9 +24,7 @@ pub(crate) struct PeerService {
 
 impl PeerService {
     pub(crate) fn server(node: Node) -> PeerServer<Self> {
-        PeerServer::new(Self { node })
-            .max_decoding_message_size(MESSAGE_BYTES)
-            .max_encoding_message_size(MESSAGE_BYTES)
+        PeerServer::new(Self { node }).max_decoding_message_size(MESSAGE_BYTES).max_encoding_message_size(MESSAGE_BYTES)
     }
 
     fn check(&self, cluster_id: u64) -> Result<()> {

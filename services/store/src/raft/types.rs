@@ -140,9 +140,7 @@ pub(crate) fn entry_from_proto(entry: pb::Entry) -> Result<Entry> {
         Some(pb::entry::Payload::Batch(batch)) => {
             EntryPayload::Normal(Batch(batch.proposals.into_iter().map(proposal_from_proto).collect()))
         }
-        Some(pb::entry::Payload::Membership(membership)) => {
-            EntryPayload::Membership(membership_from_proto(membership))
-        }
+        Some(pb::entry::Payload::Membership(membership)) => EntryPayload::Membership(membership_from_proto(membership)),
     };
     Ok(Entry { log_id, payload })
 }

@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 use trireme_proto::raft::v1 as pb;
 
-use super::types::{Entry, LogId, Vote, entry_from_proto, log_id_from_proto, log_id_to_proto, vote_from_proto, vote_to_proto};
+use super::types::{
+    Entry, LogId, Vote, entry_from_proto, log_id_from_proto, log_id_to_proto, vote_from_proto, vote_to_proto,
+};
 use crate::error::{Error, Result};
 
 const FILE_MAGIC: &[u8; 12] = b"trireme-wal\0";
@@ -127,11 +129,33 @@ impl Wal {
                 old.pop_back();
                 let mut file = OpenOptions::new().read(true).write(true).open(path_of(dir, *number))?;
                 let size = file.seek(SeekFrom::End(0))?;
-                Self { dir: dir.into(), file, number: *number, size, last_index, old, vote, committed, purged, pending_committed: None }
+                Self {
+                    dir: dir.into(),
+                    file,
+                    number: *number,
+                    size,
+                    last_index,
+                    old,
+                    vote,
+                    committed,
+                    purged,
+                    pending_committed: None,
+                }
             }
             None => {
                 let (file, size) = create_file(dir, 1, &pb::LogFrame::default())?;
-                Self { dir: dir.into(), file, number: 1, size, last_index, old, vote, committed, purged, pending_committed: None }
+                Self {
+                    dir: dir.into(),
+                    file,
+                    number: 1,
+                    size,
+                    last_index,
+                    old,
+                    vote,
+                    committed,
+                    purged,
+                    pending_committed: None,
+                }
             }
         };
         Ok((wal, contents))
@@ -165,7 +189,8 @@ impl Wal {
     }
 
     fn next_file(&mut self) -> Result<()> {
-        let state = pb::LogFrame { vote: self.vote, committed: self.committed, purged: self.purged, ..Default::default() };
+        let state =
+            pb::LogFrame { vote: self.vote, committed: self.committed, purged: self.purged, ..Default::default() };
         let (file, size) = create_file(&self.dir, self.number + 1, &state)?;
         self.old.push_back(OldFile { path: path_of(&self.dir, self.number), last_index: self.last_index });
         (self.file, self.size, self.number) = (file, size, self.number + 1);

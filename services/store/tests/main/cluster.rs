@@ -25,7 +25,8 @@ async fn a_killed_leader_is_replaced_within_3_seconds_and_nothing_acknowledged_i
     for round in 0..2 {
         let clients = (0..6).map(|i| cluster.client(i % 3)).collect();
         let load = Load::start(clients);
-        poll("some writes", Duration::from_secs(30), || async { (load.acknowledged().await > 100).then_some(()) }).await;
+        poll("some writes", Duration::from_secs(30), || async { (load.acknowledged().await > 100).then_some(()) })
+            .await;
         let leader = cluster.leader().await;
         let survivor = (leader + 1) % 3;
         let mut watch = open(&cluster.client(survivor), "load/", 0).await;
@@ -40,7 +41,11 @@ async fn a_killed_leader_is_replaced_within_3_seconds_and_nothing_acknowledged_i
         .await;
         let record = load.stop().await;
         let pause = record.resumed_after(killed);
-        println!("round {round}: {} acknowledged, {} refused, pause {pause:?}", record.acknowledged.len(), record.refused);
+        println!(
+            "round {round}: {} acknowledged, {} refused, pause {pause:?}",
+            record.acknowledged.len(),
+            record.refused
+        );
         assert!(pause < Duration::from_secs(3), "{pause:?}");
         record.judge(&cluster.client(survivor)).await;
 
@@ -135,7 +140,8 @@ async fn any_member_serves_and_the_lead_can_be_handed_over() {
         let lease = client.leases().lease_grant(grant).await.unwrap().into_inner().id;
         let look = pb::LeaseTimeToLiveRequest { id: lease, keys: false };
         assert!(client.leases().lease_time_to_live(look).await.unwrap().into_inner().ttl > 50);
-        let members = client.members().member_list(pb::MemberListRequest::default()).await.unwrap().into_inner().members;
+        let members =
+            client.members().member_list(pb::MemberListRequest::default()).await.unwrap().into_inner().members;
         assert!(members.iter().all(|m| !m.client_ur_ls.is_empty() && !m.peer_ur_ls.is_empty()), "{members:?}");
     }
     let leader = cluster.leader().await;

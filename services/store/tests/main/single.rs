@@ -13,7 +13,8 @@ async fn acknowledged_writes_survive_kill_9() {
     let mut last_revision = 0;
     for round in 0..4u64 {
         let load = Load::start(vec![cluster.client(0); 8]);
-        poll("some writes", Duration::from_secs(30), || async { (load.acknowledged().await > 100).then_some(()) }).await;
+        poll("some writes", Duration::from_secs(30), || async { (load.acknowledged().await > 100).then_some(()) })
+            .await;
         tokio::time::sleep(Duration::from_millis(round * 7)).await;
         cluster.kill(0);
         let record = load.stop().await;
@@ -75,7 +76,13 @@ async fn causes_come_back_from_ranges_and_watches_and_after_a_restart() {
         cause_unix_nanos: 7,
         intent_unix_nanos: 6,
         inferred: true,
-        fence: Some(Fence { controller: "deployment".into(), key: "a/b".into(), shard: 3, epoch: 12, claim: "c".into() }),
+        fence: Some(Fence {
+            controller: "deployment".into(),
+            key: "a/b".into(),
+            shard: 3,
+            epoch: 12,
+            claim: "c".into(),
+        }),
     });
     let put = pb::PutRequest { key: "k".into(), value: "v".into(), cause: cause.clone(), ..Default::default() };
     cluster.client(0).kv().put(put).await.unwrap();

@@ -24,7 +24,11 @@ use trireme_service::tls::{self, Authorities, Identity};
 pub(crate) type Answer<T> = Result<T, tonic::Status>;
 
 /// Calls `look` until it finds something.
-pub(crate) async fn poll<T, F: Future<Output = Option<T>>>(what: &str, limit: Duration, mut look: impl FnMut() -> F) -> T {
+pub(crate) async fn poll<T, F: Future<Output = Option<T>>>(
+    what: &str,
+    limit: Duration,
+    mut look: impl FnMut() -> F,
+) -> T {
     let deadline = Instant::now() + limit;
     loop {
         if let Some(found) = look().await {
@@ -175,7 +179,8 @@ impl Cluster {
         let file = |name: &str| self.dir.path().join(name);
         let identity = identity.then(|| Identity::from_files(file("member.crt"), file("member.key")).unwrap());
         let config =
-            tls::client_config(&Authorities::from_file(file("ca.crt")).unwrap(), identity.as_ref(), tls::ALPN_H2).unwrap();
+            tls::client_config(&Authorities::from_file(file("ca.crt")).unwrap(), identity.as_ref(), tls::ALPN_H2)
+                .unwrap();
         let url = format!("https://127.0.0.1:{}", self.members[i].client_port);
         Client { channel: tls::channel(&url, Some(config), None).unwrap() }
     }

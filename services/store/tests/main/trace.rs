@@ -30,7 +30,8 @@ async fn spans(cluster: &Cluster, i: usize) -> Vec<Span> {
     let value: serde_json::Value = serde_json::from_str(&body[from..=to]).unwrap();
     let list = value.as_array().cloned().unwrap_or_else(|| value["spans"].as_array().cloned().unwrap());
     let text = |span: &serde_json::Value, field: &str| span[field].as_str().unwrap_or_default().to_owned();
-    let span = |s: &serde_json::Value| Span { id: text(s, "spanId"), parent: text(s, "parentSpanId"), name: text(s, "name") };
+    let span =
+        |s: &serde_json::Value| Span { id: text(s, "spanId"), parent: text(s, "parentSpanId"), name: text(s, "name") };
     list.iter().map(span).collect()
 }
 

@@ -57,7 +57,8 @@ pub(crate) fn check_each_once(events: &[Event], revisions: std::ops::RangeInclus
 }
 
 async fn put_three(client: &Client, n: i64) -> i64 {
-    let put = |k: &str| pb::PutRequest { key: format!("w/{k}").into(), value: n.to_string().into(), ..Default::default() };
+    let put =
+        |k: &str| pb::PutRequest { key: format!("w/{k}").into(), value: n.to_string().into(), ..Default::default() };
     let success = ["c", "a", "b"].map(|k| pb::RequestOp { request: Some(Request::RequestPut(put(k))) }).to_vec();
     let txn = pb::TxnRequest { success, ..Default::default() };
     client.kv().txn(txn).await.unwrap().into_inner().header.unwrap().revision

@@ -151,7 +151,10 @@ pub(super) fn any_proc_mount(pod: &Pod<'_>) -> Option<Violation> {
     if names.is_empty() {
         return None;
     }
-    Violation::new("procMount", format!("{} must not set securityContext.procMount to {}", containers(&names), quoted(types)))
+    Violation::new(
+        "procMount",
+        format!("{} must not set securityContext.procMount to {}", containers(&names), quoted(types)),
+    )
 }
 
 pub(super) fn se_linux(pod: &Pod<'_>) -> Option<Violation> {
@@ -199,7 +202,10 @@ pub(super) fn seccomp(pod: &Pod<'_>) -> Option<Violation> {
     }
     let (on_pod, names, values) = bad_field(pod.spec, "/seccompProfile/type", confines, text);
     let who = setters(on_pod, &names)?;
-    Violation::new("seccompProfile", format!("{who} must not set securityContext.seccompProfile.type to {}", quoted(values)))
+    Violation::new(
+        "seccompProfile",
+        format!("{who} must not set securityContext.seccompProfile.type to {}", quoted(values)),
+    )
 }
 
 fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
@@ -207,9 +213,14 @@ fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
     let names = named(pod.spec, |_| true);
     let annotations = pod.meta["annotations"].as_object().into_iter().flatten();
     let bad: BTreeSet<String> = annotations
-        .filter(|(key, _)| key.as_str() == "seccomp.security.alpha.kubernetes.io/pod" || own(key).is_some_and(|n| names.contains(&n.as_str())))
+        .filter(|(key, _)| {
+            key.as_str() == "seccomp.security.alpha.kubernetes.io/pod"
+                || own(key).is_some_and(|n| names.contains(&n.as_str()))
+        })
         .filter_map(|(key, value)| Some((key, value.as_str()?)))
-        .filter(|(_, value)| !(matches!(*value, "runtime/default" | "docker/default") || value.starts_with("localhost/")))
+        .filter(|(_, value)| {
+            !(matches!(*value, "runtime/default" | "docker/default") || value.starts_with("localhost/"))
+        })
         .map(|(key, value)| format!("{key}={}", go::quote(value)))
         .collect();
     if bad.is_empty() {

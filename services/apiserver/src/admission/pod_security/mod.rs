@@ -47,7 +47,8 @@ impl PodSecurity {
 
     fn policies(&self, namespace: &str) -> Policies {
         let stored = self.objects.reader().get(&self.namespaces, "", namespace);
-        let labels = stored.map(|stored| stored.labels.iter().map(|(k, v)| (k.to_string(), Value::String(v.to_string()))).collect());
+        let labels = stored
+            .map(|stored| stored.labels.iter().map(|(k, v)| (k.to_string(), Value::String(v.to_string()))).collect());
         policies(&labels.unwrap_or_default()).0
     }
 }
@@ -64,7 +65,11 @@ fn policies(labels: &Map<String, Value>) -> (Policies, ErrorList) {
             match Level::parse(value) {
                 Some(level) => policy.level = level,
                 None => {
-                    errors.push(field::invalid(&path.key(&key), value, "must be one of privileged, baseline, restricted"));
+                    errors.push(field::invalid(
+                        &path.key(&key),
+                        value,
+                        "must be one of privileged, baseline, restricted",
+                    ));
                     policy.level = if mode == "enforce" { Level::Restricted } else { Level::Privileged };
                 }
             }
@@ -87,10 +92,12 @@ fn template<'a>(kind: &Kind, object: &'a Value) -> Option<(&'a Value, &'a Value)
     let (meta, spec) = match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => (at("/metadata"), at("/spec")),
         ("", "podtemplates") => (at("/template/metadata"), at("/template/spec")),
-        ("", "replicationcontrollers") | ("apps", "replicasets" | "deployments" | "statefulsets" | "daemonsets") | ("batch", "jobs") => {
-            (at("/spec/template/metadata"), at("/spec/template/spec"))
+        ("", "replicationcontrollers")
+        | ("apps", "replicasets" | "deployments" | "statefulsets" | "daemonsets")
+        | ("batch", "jobs") => (at("/spec/template/metadata"), at("/spec/template/spec")),
+        ("batch", "cronjobs") => {
+            (at("/spec/jobTemplate/spec/template/metadata"), at("/spec/jobTemplate/spec/template/spec"))
         }
-        ("batch", "cronjobs") => (at("/spec/jobTemplate/spec/template/metadata"), at("/spec/jobTemplate/spec/template/spec")),
         _ => return None,
     };
     Some((meta.unwrap_or(&Value::Null), spec?))

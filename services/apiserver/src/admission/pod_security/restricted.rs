@@ -26,7 +26,10 @@ pub(super) fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
         return None;
     }
     let of = |container: &Value, list: &str| -> Vec<String> {
-        items(&container["securityContext"]["capabilities"][list]).filter_map(Value::as_str).map(str::to_owned).collect()
+        items(&container["securityContext"]["capabilities"][list])
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect()
     };
     let keeping = named(pod.spec, |container| !of(container, "drop").iter().any(|capability| capability == "ALL"));
     let mut bad = BTreeSet::new();
@@ -41,7 +44,11 @@ pub(super) fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
         details.push(format!("{} must set securityContext.capabilities.drop=[\"ALL\"]", containers(&keeping)));
     }
     if !adding.is_empty() {
-        details.push(format!("{} must not include {} in securityContext.capabilities.add", containers(&adding), quoted(bad)));
+        details.push(format!(
+            "{} must not include {} in securityContext.capabilities.add",
+            containers(&adding),
+            quoted(bad)
+        ));
     }
     if details.is_empty() { None } else { Violation::new("unrestricted capabilities", details.join("; ")) }
 }
@@ -50,8 +57,17 @@ pub(super) fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
     any_proc_mount(pod)
 }
 
-const ALLOWED_VOLUMES: [&str; 9] =
-    ["configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret"];
+const ALLOWED_VOLUMES: [&str; 9] = [
+    "configMap",
+    "csi",
+    "downwardAPI",
+    "emptyDir",
+    "ephemeral",
+    "image",
+    "persistentVolumeClaim",
+    "projected",
+    "secret",
+];
 
 pub(super) fn volumes(pod: &Pod<'_>) -> Option<Violation> {
     let source = |volume: &Value| {
@@ -88,7 +104,10 @@ pub(super) fn run_as_non_root(pod: &Pod<'_>) -> Option<Violation> {
     let on_pod = of(pod.spec);
     let roots = named(pod.spec, |container| of(container) == Some(false));
     if let Some(who) = setters(on_pod == Some(false), &roots) {
-        return Violation::new("runAsNonRoot != true", format!("{who} must not set securityContext.runAsNonRoot=false"));
+        return Violation::new(
+            "runAsNonRoot != true",
+            format!("{who} must not set securityContext.runAsNonRoot=false"),
+        );
     }
     let silent = named(pod.spec, |container| of(container).is_none() && on_pod != Some(true));
     if silent.is_empty() {
@@ -122,7 +141,9 @@ pub(super) fn seccomp(pod: &Pod<'_>) -> Option<Violation> {
     if silent.is_empty() {
         return None;
     }
-    let detail =
-        format!("pod or {} must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\"", containers(&silent));
+    let detail = format!(
+        "pod or {} must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\"",
+        containers(&silent)
+    );
     Violation::new("seccompProfile", detail)
 }

@@ -127,7 +127,11 @@ impl Policy {
         }
         let texts: Vec<String> = violations
             .iter()
-            .map(|Violation { reason, detail }| if detail.is_empty() { (*reason).to_owned() } else { format!("{reason} ({detail})") })
+            .map(
+                |Violation { reason, detail }| {
+                    if detail.is_empty() { (*reason).to_owned() } else { format!("{reason} ({detail})") }
+                },
+            )
             .collect();
         Err(texts.join(", "))
     }

@@ -36,7 +36,10 @@ pub(super) fn setters(pod: bool, names: &[&str]) -> Option<String> {
 
 /// The names of containers of which something is true.
 pub(super) fn named<'a>(spec: &'a Value, mut wanted: impl FnMut(&'a Value) -> bool) -> Vec<&'a str> {
-    pod::containers(spec).filter(|(_, container)| wanted(container)).map(|(_, container)| pod::text(container, "name")).collect()
+    pod::containers(spec)
+        .filter(|(_, container)| wanted(container))
+        .map(|(_, container)| pod::text(container, "name"))
+        .collect()
 }
 
 /// Values of one field of the Pod's and its containers' security contexts that are not allowed: who set them, and which.
@@ -48,7 +51,9 @@ pub(super) fn bad_field<'a>(
 ) -> (bool, Vec<&'a str>, BTreeSet<String>) {
     let mut values = BTreeSet::new();
     let mut bad = |holder: &'a Value| {
-        let Some(value) = holder["securityContext"].pointer(pointer).filter(|value| !value.is_null()) else { return false };
+        let Some(value) = holder["securityContext"].pointer(pointer).filter(|value| !value.is_null()) else {
+            return false;
+        };
         if allowed(value) {
             return false;
         }

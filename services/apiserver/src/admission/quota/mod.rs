@@ -38,8 +38,10 @@ impl ResourceQuota {
         let hard = resources::read(&quota["status"]["hard"]);
         let of = |object: &Value| usage::of(attributes.kind, attributes.namespace, object);
         let used = of(object);
-        let relevant: Resources = used.iter().filter(|(name, _)| hard.contains_key(*name)).map(|(n, q)| (n.clone(), q.clone())).collect();
-        let watched: Vec<&str> = hard.keys().map(String::as_str).filter(|name| usage::counts(attributes.kind, name)).collect();
+        let relevant: Resources =
+            used.iter().filter(|(name, _)| hard.contains_key(*name)).map(|(n, q)| (n.clone(), q.clone())).collect();
+        let watched: Vec<&str> =
+            hard.keys().map(String::as_str).filter(|name| usage::counts(attributes.kind, name)).collect();
         if watched.is_empty() || !scopes::matches(attributes.kind, quota, object) {
             return Ok(None);
         }
@@ -71,17 +73,20 @@ impl ResourceQuota {
         let (hard, mut used) = (resources::read(&quota["status"]["hard"]), resources::read(&quota["status"]["used"]));
         let before = used.clone();
         resources::add(&mut used, cost);
-        let exceeded: Vec<&String> = cost.keys().filter(|name| hard.get(*name).is_some_and(|hard| used[*name] > *hard)).collect();
+        let exceeded: Vec<&String> =
+            cost.keys().filter(|name| hard.get(*name).is_some_and(|hard| used[*name] > *hard)).collect();
         if exceeded.is_empty() {
             return Ok(used);
         }
         let show = |amounts: &Resources| {
-            let shown = exceeded.iter().map(|name| format!("{name}={}", amounts.get(*name).unwrap_or(&Quantity::zero())));
+            let shown =
+                exceeded.iter().map(|name| format!("{name}={}", amounts.get(*name).unwrap_or(&Quantity::zero())));
             shown.collect::<Vec<_>>().join(",")
         };
         let (asked, had, limited) = (show(cost), show(&before), show(&hard));
         let name = meta::name(quota);
-        Err(attributes.forbidden(format!("exceeded quota: {name}, requested: {asked}, used: {had}, limited: {limited}")))
+        Err(attributes
+            .forbidden(format!("exceeded quota: {name}, requested: {asked}, used: {had}, limited: {limited}")))
     }
 }
 
@@ -118,7 +123,10 @@ impl Plugin for ResourceQuota {
                 quota["status"]["used"] = resources::write(&used);
                 Ok(())
             };
-            let charged = self.objects.update(attributes.context, &self.quotas, attributes.namespace, &name, "status", &mut change).await;
+            let charged = self
+                .objects
+                .update(attributes.context, &self.quotas, attributes.namespace, &name, "status", &mut change)
+                .await;
             match charged {
                 Ok(_) => {}
                 // A quota that is gone limits nothing.

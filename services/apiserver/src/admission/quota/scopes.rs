@@ -53,7 +53,10 @@ fn crosses_namespaces(spec: &Value) -> bool {
     let affinity = &spec["affinity"];
     ["podAffinity", "podAntiAffinity"].iter().any(|which| {
         let required = items(&affinity[which]["requiredDuringSchedulingIgnoredDuringExecution"]);
-        let preferred = items(&affinity[which]["preferredDuringSchedulingIgnoredDuringExecution"]).map(|term| &term["podAffinityTerm"]);
-        required.chain(preferred).any(|term| items(&term["namespaces"]).next().is_some() || !term["namespaceSelector"].is_null())
+        let preferred = items(&affinity[which]["preferredDuringSchedulingIgnoredDuringExecution"])
+            .map(|term| &term["podAffinityTerm"]);
+        required
+            .chain(preferred)
+            .any(|term| items(&term["namespaces"]).next().is_some() || !term["namespaceSelector"].is_null())
     })
 }

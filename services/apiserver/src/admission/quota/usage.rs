@@ -49,12 +49,15 @@ pub(super) fn counts(kind: &Kind, resource: &str) -> bool {
     }
     match core(kind) {
         "pods" => {
-            let base = resource.strip_prefix("requests.").or_else(|| resource.strip_prefix("limits.")).unwrap_or(resource);
+            let base =
+                resource.strip_prefix("requests.").or_else(|| resource.strip_prefix("limits.")).unwrap_or(resource);
             let compute = matches!(base, "cpu" | "memory" | "ephemeral-storage") || base.starts_with("hugepages-");
             compute || (resource.starts_with("requests.") && base.contains('/'))
         }
         "services" => matches!(resource, "services.nodeports" | "services.loadbalancers"),
-        "persistentvolumeclaims" => resource == "requests.storage" || resource.contains(".storageclass.storage.k8s.io/"),
+        "persistentvolumeclaims" => {
+            resource == "requests.storage" || resource.contains(".storageclass.storage.k8s.io/")
+        }
         _ => false,
     }
 }
@@ -82,7 +85,10 @@ fn of_pod(pod: &Value, cost: &mut Resources) {
         return;
     }
     let spec = &pod["spec"];
-    cost.extend(compute(&resources::of_pod_with_overhead(spec, "requests"), &resources::of_pod_with_overhead(spec, "limits")));
+    cost.extend(compute(
+        &resources::of_pod_with_overhead(spec, "requests"),
+        &resources::of_pod_with_overhead(spec, "limits"),
+    ));
 }
 
 fn compute(requests: &Resources, limits: &Resources) -> Resources {

@@ -25,11 +25,13 @@ pub(super) fn pod_refers(pod: &Value, what: Reference, name: &str) -> bool {
         Reference::ServiceAccount => spec["serviceAccountName"] == name,
         Reference::Secret => {
             items(&spec["imagePullSecrets"]).any(|secret| secret["name"] == name)
-                || environment(spec).any(|source| source["secretKeyRef"]["name"] == name || source["secretRef"]["name"] == name)
+                || environment(spec)
+                    .any(|source| source["secretKeyRef"]["name"] == name || source["secretRef"]["name"] == name)
                 || volumes(spec).any(|volume| volume_secret(volume, name))
         }
         Reference::ConfigMap => {
-            environment(spec).any(|source| source["configMapKeyRef"]["name"] == name || source["configMapRef"]["name"] == name)
+            environment(spec)
+                .any(|source| source["configMapKeyRef"]["name"] == name || source["configMapRef"]["name"] == name)
                 || volumes(spec).any(|volume| {
                     volume["configMap"]["name"] == name
                         || items(&volume["projected"]["sources"]).any(|source| source["configMap"]["name"] == name)
@@ -57,7 +59,8 @@ fn volumes(spec: &Value) -> impl Iterator<Item = &Value> {
 
 /// Where the containers' environments come from: `valueFrom` of single variables, and whole sources.
 fn environment(spec: &Value) -> impl Iterator<Item = &Value> {
-    let containers = ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(|list| items(&spec[list]));
+    let containers =
+        ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(|list| items(&spec[list]));
     containers.flat_map(|container| {
         let single = items(&container["env"]).map(|variable| &variable["valueFrom"]);
         single.chain(items(&container["envFrom"]))
@@ -92,7 +95,8 @@ pub(super) fn volume_refers(volume: &Value, namespace: &str, name: &str) -> bool
         || is(&csi["nodeExpandSecretRef"])
         || spec.as_object().into_iter().flatten().any(|(source, value)| source != "claimRef" && is(&value["secretRef"]))
         || (spec["azureFile"]["secretName"] == name
-            && spec["azureFile"]["secretNamespace"].as_str().unwrap_or(claim_namespace.as_str().unwrap_or_default()) == namespace)
+            && spec["azureFile"]["secretNamespace"].as_str().unwrap_or(claim_namespace.as_str().unwrap_or_default())
+                == namespace)
 }
 
 #[cfg(test)]

@@ -11,11 +11,8 @@ pub struct Uncovered(Vec<PolicyRule>);
 
 /// Checks that `held` covers all of `wanted`. Rules are split to their atoms, so that each is covered by one rule or not at all.
 pub fn covers(held: &[PolicyRule], wanted: &[PolicyRule]) -> Result<(), Uncovered> {
-    let missing: Vec<_> = wanted
-        .iter()
-        .flat_map(atoms)
-        .filter(|atom| !held.iter().any(|rule| covers_atom(rule, atom)))
-        .collect();
+    let missing: Vec<_> =
+        wanted.iter().flat_map(atoms).filter(|atom| !held.iter().any(|rule| covers_atom(rule, atom))).collect();
     if missing.is_empty() { Ok(()) } else { Err(Uncovered(missing)) }
 }
 
@@ -69,7 +66,9 @@ fn atoms(rule: &PolicyRule) -> Vec<PolicyRule> {
                 if rule.resource_names.is_empty() {
                     out.push(atom);
                 } else {
-                    out.extend(rule.resource_names.iter().map(|n| PolicyRule { resource_names: one(n), ..atom.clone() }));
+                    out.extend(
+                        rule.resource_names.iter().map(|n| PolicyRule { resource_names: one(n), ..atom.clone() }),
+                    );
                 }
             }
         }
@@ -83,7 +82,8 @@ fn atoms(rule: &PolicyRule) -> Vec<PolicyRule> {
 }
 
 fn covers_atom(held: &PolicyRule, atom: &PolicyRule) -> bool {
-    let all = |set: &[String], wanted: &[String]| set.iter().any(|s| s == "*") || wanted.iter().all(|w| set.contains(w));
+    let all =
+        |set: &[String], wanted: &[String]| set.iter().any(|s| s == "*") || wanted.iter().all(|w| set.contains(w));
     let names = held.resource_names.is_empty()
         || (!atom.resource_names.is_empty() && atom.resource_names.iter().all(|n| held.resource_names.contains(n)));
     let resources = all(&held.resources, &atom.resources)
@@ -91,7 +91,8 @@ fn covers_atom(held: &PolicyRule, atom: &PolicyRule) -> bool {
             held.resources.contains(wanted)
                 || wanted.split_once('/').is_some_and(|(_, sub)| held.resources.contains(&format!("*/{sub}")))
         });
-    let urls = atom.non_resource_urls.iter().all(|url| held.non_resource_urls.iter().any(|have| matches_url(have, url)));
+    let urls =
+        atom.non_resource_urls.iter().all(|url| held.non_resource_urls.iter().any(|have| matches_url(have, url)));
     all(&held.verbs, &atom.verbs) && all(&held.api_groups, &atom.api_groups) && resources && names && urls
 }
 
@@ -107,7 +108,10 @@ mod tests {
     #[test]
     fn what_is_held_may_be_given() {
         let held = [rule(&["get", "list"], &[""], &["pods", "*/scale"]), rule(&["*"], &["apps"], &["*"])];
-        assert_eq!(covers(&held, &[rule(&["list"], &[""], &["pods"]), rule(&["create"], &["apps"], &["deployments"])]), Ok(()));
+        assert_eq!(
+            covers(&held, &[rule(&["list"], &[""], &["pods"]), rule(&["create"], &["apps"], &["deployments"])]),
+            Ok(())
+        );
         assert_eq!(covers(&held, &[rule(&["get"], &[""], &["replicationcontrollers/scale"])]), Ok(()));
     }
 

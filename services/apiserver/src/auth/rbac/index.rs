@@ -117,7 +117,8 @@ impl Index {
             place.add(binding.clone());
             next.bindings.insert(key, binding);
         }
-        let gatherers = next.roles.iter().filter(|((namespace, _), role)| namespace.is_empty() && !role.gathers.is_empty());
+        let gatherers =
+            next.roles.iter().filter(|((namespace, _), role)| namespace.is_empty() && !role.gathers.is_empty());
         let names: Vec<String> = gatherers.map(|((_, name), _)| name.clone()).collect();
         for name in names {
             let mut rules = Vec::new();
@@ -193,7 +194,8 @@ impl Bindings {
 
     fn grants<'a>(&'a self, user: &'a UserInfo, namespace: &'a str) -> impl Iterator<Item = Grant<'a>> + 'a {
         let by_group = user.groups.iter().filter_map(|group| self.by_group.get(group));
-        let mut found: Vec<usize> = self.by_user.get(&user.name).into_iter().chain(by_group).flatten().copied().collect();
+        let mut found: Vec<usize> =
+            self.by_user.get(&user.name).into_iter().chain(by_group).flatten().copied().collect();
         found.sort_unstable();
         found.dedup();
         found.into_iter().filter_map(move |at| {

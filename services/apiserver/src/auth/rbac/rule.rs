@@ -84,7 +84,8 @@ mod tests {
 
     #[test]
     fn resources_and_subresources() {
-        let get = |resources: &[&str], resource, sub| rule(&["get"], resources, &[]).allows(&ask("get", resource, sub, "x"));
+        let get =
+            |resources: &[&str], resource, sub| rule(&["get"], resources, &[]).allows(&ask("get", resource, sub, "x"));
         assert!(get(&["deployments"], "deployments", ""));
         assert!(!get(&["deployments"], "deployments", "scale"), "a resource does not give its subresources");
         assert!(get(&["deployments/scale"], "deployments", "scale"));
@@ -104,7 +105,11 @@ mod tests {
 
     #[test]
     fn urls_may_end_in_a_star() {
-        let rule = PolicyRule { verbs: list(&["get"]), non_resource_urls: list(&["/healthz/*", "/version"]), ..PolicyRule::default() };
+        let rule = PolicyRule {
+            verbs: list(&["get"]),
+            non_resource_urls: list(&["/healthz/*", "/version"]),
+            ..PolicyRule::default()
+        };
         let get = |path| rule.allows(&Attributes::path("get", path));
         assert!(get("/healthz/etcd") && get("/version"));
         assert!(!get("/healthz") && !get("/version/x"));

@@ -56,7 +56,8 @@ pub(super) fn settle(service: &mut Value, old: Option<&Value>, ranges: &[Address
     let chosen = policy(service).to_owned();
     let policy_path = Path::new("spec").child("ipFamilyPolicy");
     if chosen == SINGLE {
-        let demand = |what| format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
+        let demand =
+            |what| format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
         if cluster_ips(service).len() == 2 {
             errors.push(field::invalid(&policy_path, &chosen, demand("cluster IPs")));
         }
@@ -206,6 +207,9 @@ mod tests {
     fn a_family_must_be_configured() {
         let mut service = json!({"metadata": {"name": "web"}, "spec": {"type": "ClusterIP", "ipFamilies": ["IPv6"]}});
         let error = settle(&mut service, None, &[AddressRange::parse("10.96.0.0/16").unwrap()]).unwrap_err();
-        assert_eq!(error.message, "Service \"web\" is invalid: spec.ipFamilies[0]: Invalid value: \"IPv6\": not configured on this cluster");
+        assert_eq!(
+            error.message,
+            "Service \"web\" is invalid: spec.ipFamilies[0]: Invalid value: \"IPv6\": not configured on this cluster"
+        );
     }
 }

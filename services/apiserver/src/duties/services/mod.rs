@@ -25,7 +25,9 @@ pub use ports::PortRange;
 pub use range::AddressRange;
 
 use crate::pipeline::{Companion, Companions, Context, Objects};
-use spec::{cluster_ips, has_cluster_ip, is_headless, node_ports, set_cluster_ips, wants_health_check, wants_node_ports};
+use spec::{
+    cluster_ips, has_cluster_ip, is_headless, node_ports, set_cluster_ips, wants_health_check, wants_node_ports,
+};
 
 /// Marks an IPAddress as one of ours.
 pub const MANAGED_BY: &str = "ipaddress.kubernetes.io/managed-by";
@@ -48,7 +50,12 @@ pub struct Allocator {
 impl Allocator {
     /// An allocator of these ranges. `None` if the registry lacks one of its kinds.
     #[must_use]
-    pub fn new(objects: Arc<dyn Objects>, registry: &Registry, ranges: Vec<AddressRange>, ports: PortRange) -> Option<Self> {
+    pub fn new(
+        objects: Arc<dyn Objects>,
+        registry: &Registry,
+        ranges: Vec<AddressRange>,
+        ports: PortRange,
+    ) -> Option<Self> {
         let services = registry.by_resource("", "v1", "services")?;
         let addresses = registry.by_resource("networking.k8s.io", "v1", "ipaddresses")?;
         let reservations = Arc::new(ports::reservation_kind(&*registry.by_resource("", "v1", "configmaps")?));
@@ -99,9 +106,12 @@ impl Allocator {
                     Status::internal(format!("failed to allocate a serviceIP for Service {name}: range is full"))
                 })?
             } else {
-                let wanted: IpAddr = given.parse().map_err(|_| Status::internal(format!("failed to parse service IP {given:?}")))?;
+                let wanted: IpAddr =
+                    given.parse().map_err(|_| Status::internal(format!("failed to parse service IP {given:?}")))?;
                 let why = if !range.contains(wanted) {
-                    Some(format!("the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {range}"))
+                    Some(format!(
+                        "the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {range}"
+                    ))
                 } else {
                     self.is_taken(wanted).then(|| "provided IP is already allocated".to_owned())
                 };
@@ -138,7 +148,8 @@ impl Allocator {
     }
 
     fn releases(&self, addresses: &[String], ports: &[u16]) -> Vec<Companion> {
-        let delete = |kind: &Arc<Kind>, name: String| Companion::Delete { kind: kind.clone(), namespace: String::new(), name };
+        let delete =
+            |kind: &Arc<Kind>, name: String| Companion::Delete { kind: kind.clone(), namespace: String::new(), name };
         let addresses = addresses.iter().map(|address| delete(&self.addresses, address.clone()));
         let ports = ports.iter().map(|port| delete(&self.reservations, port.to_string()));
         addresses.chain(ports).collect()
@@ -182,7 +193,13 @@ impl Companions for Allocator {
         Ok(if dry_run { Vec::new() } else { self.companions(object, &addresses, &ports) })
     }
 
-    async fn update(&self, _context: &Context, new: &mut Value, old: &Value, dry_run: bool) -> Result<Vec<Companion>, Status> {
+    async fn update(
+        &self,
+        _context: &Context,
+        new: &mut Value,
+        old: &Value,
+        dry_run: bool,
+    ) -> Result<Vec<Companion>, Status> {
         spec::keep_allocated(new, old);
         spec::normalise_cluster_ips(new, Some(old));
         families::settle(new, Some(old), &self.ranges)?;

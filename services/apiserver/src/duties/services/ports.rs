@@ -139,12 +139,14 @@ impl Allocator {
     pub(super) fn allocate_health_check(&self, service: &mut Value, new: &[u16]) -> Result<Option<u16>, Status> {
         let given = service["spec"]["healthCheckNodePort"].as_u64().and_then(|port| u16::try_from(port).ok());
         if let Some(port) = given.filter(|port| *port != 0) {
-            let failed = |why| Status::internal(format!("failed to allocate requested HealthCheck NodePort {port}: {why}"));
+            let failed =
+                |why| Status::internal(format!("failed to allocate requested HealthCheck NodePort {port}: {why}"));
             self.check_port(port).map_err(failed)?;
             return Ok(Some(port));
         }
         let port = self.ports.pick(|port| new.contains(&port) || self.port_in_use(port));
-        let port = port.ok_or_else(|| Status::internal("failed to allocate a HealthCheck NodePort 0: range is full"))?;
+        let port =
+            port.ok_or_else(|| Status::internal("failed to allocate a HealthCheck NodePort 0: range is full"))?;
         service["spec"]["healthCheckNodePort"] = json!(port);
         Ok(Some(port))
     }

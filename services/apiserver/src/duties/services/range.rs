@@ -47,7 +47,8 @@ impl AddressRange {
     /// Whether an address can be given from here.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
-        address.is_ipv4() == self.v4 && to_number(address).checked_sub(self.base).is_some_and(|offset| (1..=self.size).contains(&offset))
+        address.is_ipv4() == self.v4
+            && to_number(address).checked_sub(self.base).is_some_and(|offset| (1..=self.size).contains(&offset))
     }
 
     /// The address at this place; the first is 1.
@@ -99,7 +100,13 @@ mod tests {
     fn a_range_leaves_out_its_ends() {
         let range = AddressRange::parse("10.96.0.0/16").unwrap();
         assert_eq!(range.to_string(), "10.96.0.0/16");
-        for (address, inside) in [("10.96.0.0", false), ("10.96.0.1", true), ("10.96.255.254", true), ("10.96.255.255", false), ("10.97.0.1", false)] {
+        for (address, inside) in [
+            ("10.96.0.0", false),
+            ("10.96.0.1", true),
+            ("10.96.255.254", true),
+            ("10.96.255.255", false),
+            ("10.97.0.1", false),
+        ] {
             assert_eq!(range.contains(address.parse().unwrap()), inside, "{address}");
         }
         assert_eq!(range.nth(1).to_string(), "10.96.0.1");

@@ -100,7 +100,10 @@ pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
     if wants_node_ports(new) && wants_node_ports(old) {
         keep_node_ports(new, old);
     }
-    if wants_health_check(new) && wants_health_check(old) && new["spec"]["healthCheckNodePort"].as_u64().unwrap_or(0) == 0 {
+    if wants_health_check(new)
+        && wants_health_check(old)
+        && new["spec"]["healthCheckNodePort"].as_u64().unwrap_or(0) == 0
+    {
         new["spec"]["healthCheckNodePort"] = old["spec"]["healthCheckNodePort"].clone();
     }
 }
@@ -144,7 +147,8 @@ mod tests {
     fn what_was_allocated_is_kept() {
         let old = json!({"spec": {"type": "NodePort", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
             "ports": [{"name": "a", "port": 80, "nodePort": 30001}]}});
-        let mut new = json!({"spec": {"type": "NodePort", "ports": [{"name": "a", "port": 81}, {"name": "b", "port": 82}]}});
+        let mut new =
+            json!({"spec": {"type": "NodePort", "ports": [{"name": "a", "port": 81}, {"name": "b", "port": 82}]}});
         keep_allocated(&mut new, &old);
         assert_eq!(new["spec"]["clusterIP"], "10.0.0.1");
         assert_eq!(new["spec"]["ports"][0]["nodePort"], 30001);

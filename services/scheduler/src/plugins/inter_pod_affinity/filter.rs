@@ -28,7 +28,11 @@ impl<'a> Neighbours<'a> {
         for node in ask.snapshot.nodes() {
             for other in node.pods() {
                 let against = &other.pod_affinity.required_anti;
-                note(&mut neighbours.unwelcome, node, against.iter().filter(|term| term.matches(ask.pod, ask.snapshot)));
+                note(
+                    &mut neighbours.unwelcome,
+                    node,
+                    against.iter().filter(|term| term.matches(ask.pod, ask.snapshot)),
+                );
                 if silent {
                     continue;
                 }

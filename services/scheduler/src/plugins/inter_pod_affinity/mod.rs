@@ -28,7 +28,8 @@ impl Filter for InterPodAffinity {
     fn helps(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
         let own = &pod.pod_affinity;
         let unknown = Snapshot::default();
-        let all = |terms: &[PodTerm], other: &PodInfo| !terms.is_empty() && terms.iter().all(|t| t.matches(other, &unknown));
+        let all =
+            |terms: &[PodTerm], other: &PodInfo| !terms.is_empty() && terms.iter().all(|t| t.matches(other, &unknown));
         let any = |terms: &[PodTerm], other: &PodInfo| terms.iter().any(|term| term.matches(other, &unknown));
         match event {
             ClusterEvent::PodBound(other) => all(&own.required, other),

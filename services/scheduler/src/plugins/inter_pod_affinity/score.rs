@@ -52,9 +52,11 @@ impl Rate for Attraction<'_> {
     }
 
     fn normalize(&self, _: &[&NodeInfo], scores: &mut [i64]) {
-        let (min, max) = (scores.iter().copied().min().unwrap_or_default(), scores.iter().copied().max().unwrap_or_default());
+        let (min, max) =
+            (scores.iter().copied().min().unwrap_or_default(), scores.iter().copied().max().unwrap_or_default());
         for score in scores {
-            *score = if max > min { (MAX_SCORE as f64 * ((*score - min) as f64 / (max - min) as f64)) as i64 } else { 0 };
+            *score =
+                if max > min { (MAX_SCORE as f64 * ((*score - min) as f64 / (max - min) as f64)) as i64 } else { 0 };
         }
     }
 }

@@ -44,10 +44,7 @@ fn both_sides_can_keep_apart() {
     assert_eq!(fits(avoids, vec![app("1", "db").on("a")]), [false, false, true, true]);
     let hermit = required(app("1", "db"), "podAntiAffinity", term("web", "kubernetes.io/hostname")).on("a");
     let judged = judge(&InterPodAffinity, &app("p", "web").info(), &cluster(nodes(), vec![hermit]));
-    assert_eq!(
-        judged[0],
-        Err(Rejection::preemptible("node(s) didn't satisfy existing pods anti-affinity rules"))
-    );
+    assert_eq!(judged[0], Err(Rejection::preemptible("node(s) didn't satisfy existing pods anti-affinity rules")));
     assert!(judged[1..].iter().all(Result::is_ok));
 }
 

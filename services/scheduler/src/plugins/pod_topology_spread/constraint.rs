@@ -33,7 +33,11 @@ impl Constraint {
             Strength::Hard => "DoNotSchedule",
             Strength::Soft => "ScheduleAnyway",
         };
-        own(pod).iter().filter(|constraint| constraint.when_unsatisfiable == wanted).map(|c| Self::parse(c, pod)).collect()
+        own(pod)
+            .iter()
+            .filter(|constraint| constraint.when_unsatisfiable == wanted)
+            .map(|c| Self::parse(c, pod))
+            .collect()
     }
 
     /// Whether the pod has constraints of its own.
@@ -63,7 +67,8 @@ impl Constraint {
             let value = pod.labels().get(key)?.clone();
             Some(Requirement { key: key.clone(), operator: Operator::Equals, values: vec![value] })
         });
-        let honors = |policy: &Option<String>, default: bool| policy.as_deref().map_or(default, |policy| policy == "Honor");
+        let honors =
+            |policy: &Option<String>, default: bool| policy.as_deref().map_or(default, |policy| policy == "Honor");
         Self {
             max_skew: i64::from(constraint.max_skew),
             topology_key: constraint.topology_key.clone(),

@@ -21,7 +21,11 @@ impl Filter for PodTopologySpread {
 
     fn prepare<'a>(&self, ask: Ask<'a>) -> Prepared<'a> {
         let constraints = Constraint::of(ask.pod, Strength::Hard);
-        if constraints.is_empty() { Prepared::Skip } else { Prepared::Check(Box::new(filter::Skew::new(ask, constraints))) }
+        if constraints.is_empty() {
+            Prepared::Skip
+        } else {
+            Prepared::Check(Box::new(filter::Skew::new(ask, constraints)))
+        }
     }
 
     fn helps(&self, pod: &PodInfo, event: &ClusterEvent) -> bool {
@@ -55,12 +59,10 @@ impl Score for PodTopologySpread {
     fn prepare<'a>(&self, ask: Ask<'a>, feasible: &[&'a NodeInfo]) -> Option<Box<dyn Rate + 'a>> {
         let own = Constraint::of(ask.pod, Strength::Soft);
         // A node without all of the pod's own topologies is left out; the default ones are no demand.
-        let (constraints, demand) = if Constraint::has_any(ask.pod) {
-            (own, true)
-        } else {
-            (Constraint::defaults(ask.replicas), false)
-        };
-        (!constraints.is_empty()).then(|| Box::new(score::Evenness::new(ask, constraints, demand, feasible)) as Box<dyn Rate>)
+        let (constraints, demand) =
+            if Constraint::has_any(ask.pod) { (own, true) } else { (Constraint::defaults(ask.replicas), false) };
+        (!constraints.is_empty())
+            .then(|| Box::new(score::Evenness::new(ask, constraints, demand, feasible)) as Box<dyn Rate>)
     }
 }
 

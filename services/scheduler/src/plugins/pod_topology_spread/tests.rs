@@ -34,18 +34,9 @@ fn a_hard_constraint_keeps_zones_even() {
     let unlabelled =
         Err(Rejection::lasting("node(s) didn't match pod topology spread constraints (missing required label)"));
     let hard = || constrained("DoNotSchedule", json!({}));
-    assert_eq!(
-        fits(hard(), nodes(), vec![web("1").on("a")]),
-        [skewed.clone(), Ok(()), unlabelled.clone()]
-    );
-    assert_eq!(
-        fits(hard(), nodes(), vec![web("1").on("a"), web("2").on("b")]),
-        [Ok(()), Ok(()), unlabelled.clone()]
-    );
-    assert_eq!(
-        fits(constrained("DoNotSchedule", json!({"maxSkew": 2})), nodes(), vec![web("1").on("a")])[0],
-        Ok(()),
-    );
+    assert_eq!(fits(hard(), nodes(), vec![web("1").on("a")]), [skewed.clone(), Ok(()), unlabelled.clone()]);
+    assert_eq!(fits(hard(), nodes(), vec![web("1").on("a"), web("2").on("b")]), [Ok(()), Ok(()), unlabelled.clone()]);
+    assert_eq!(fits(constrained("DoNotSchedule", json!({"maxSkew": 2})), nodes(), vec![web("1").on("a")])[0], Ok(()),);
     // With fewer domains than wanted the least is taken for none.
     assert_eq!(
         fits(constrained("DoNotSchedule", json!({"minDomains": 3})), nodes(), vec![web("1").on("a"), web("2").on("b")]),
@@ -53,7 +44,10 @@ fn a_hard_constraint_keeps_zones_even() {
     );
     let going = web("1").on("a").set(&["metadata", "deletionTimestamp"], "2026-01-01T00:00:00Z".into());
     assert_eq!(fits(hard(), nodes(), vec![going])[0], Ok(()));
-    assert_eq!(fits(hard(), nodes(), vec![web("1").on("a").set(&["metadata", "namespace"], "other".into())])[0], Ok(()));
+    assert_eq!(
+        fits(hard(), nodes(), vec![web("1").on("a").set(&["metadata", "namespace"], "other".into())])[0],
+        Ok(())
+    );
 }
 
 #[test]
