@@ -6,8 +6,11 @@
 use std::{
     collections::BTreeSet,
     fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::Stdio,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, bail};
@@ -119,7 +122,7 @@ fn exchanges(records: &Path, options: &Options) -> anyhow::Result<()> {
 fn store(records: &Path, options: &Options, members: u8) -> anyhow::Result<()> {
     let part = Part::start("store", members)?;
     let pki = part.state().join("pki");
-    let endpoint = leader(&part.state())?;
+    let endpoint = leader(&part.state(), members)?;
     let mut replay = command(paths::tool("python3"));
     replay.arg(records.join("store/store.py")).arg("replay").arg("--endpoint").arg(endpoint);
     replay.arg("--ca").arg(pki.join("store-ca.crt")).arg("--cert").arg(pki.join("operator.crt"));
@@ -129,13 +132,34 @@ fn store(records: &Path, options: &Options, members: u8) -> anyhow::Result<()> {
     check(&format!("store-{members}"), &lines(&passed)?, options, true)
 }
 
-/// The client address of the store's leader, as `trireme up` wrote it down.
-fn leader(state: &Path) -> anyhow::Result<String> {
+/// The client address of the member that leads, by its own metrics.
+fn leader(state: &Path, members: u8) -> anyhow::Result<String> {
     let file = state.join("ports.json");
     let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     let ports: serde_json::Value = serde_json::from_str(&text)?;
-    let port = ports["store"].as_u64().context("ports.json names no store")?;
-    Ok(format!("127.0.0.1:{port}"))
+    let port = |name: &str| ports[name].as_u64().with_context(|| format!("ports.json names no {name}"));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < deadline {
+        for n in 1..=members {
+            let name = if n == 1 { "store".to_owned() } else { format!("store-{n}") };
+            if leads(port(&format!("{name}-health"))?) {
+                return Ok(format!("127.0.0.1:{}", port(&name)?));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    bail!("no store member leads")
+}
+
+fn leads(health_port: u64) -> bool {
+    let metrics = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(format!("127.0.0.1:{health_port}"))?;
+        stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    };
+    metrics().is_ok_and(|m| m.lines().any(|l| l.starts_with("etcd_server_is_leader") && l.ends_with(" 1")))
 }
 
 fn check(name: &str, matched: &BTreeSet<String>, options: &Options, whole: bool) -> anyhow::Result<()> {

@@ -304,18 +304,16 @@ pub(super) fn update(new: &Value, old: &Value, errors: &mut ErrorList) {
     if old.str("type") == "ExternalName" || new.str("type") == "ExternalName" {
         return;
     }
-    primary(&new, &old, "clusterIPs", "clusterIP", errors);
-    primary(&new, &old, "ipFamilies", "", errors);
+    primary(&new, &old, "clusterIPs", errors);
+    primary(&new, &old, "ipFamilies", errors);
 }
 
 /// The first of two stays what it is; the second may come and go with the policy.
-fn primary(new: &Node<'_>, old: &Node<'_>, list: &str, single: &str, errors: &mut ErrorList) {
+fn primary(new: &Node<'_>, old: &Node<'_>, list: &str, errors: &mut ErrorList) {
     let (is, was) = (new.list(list), old.list(list));
     let (Some(first), Some(had)) = (is.first(), was.first()) else { return };
-    if first.value != had.value {
-        let why = if single.is_empty() { "may not change once set" } else { "may not change once set" };
-        new.invalid(list, why, errors);
-    } else if is.len() == 2 && was.len() == 2 && is[1].value != was[1].value {
+    let second_changed = is.len() == 2 && was.len() == 2 && is[1].value != was[1].value;
+    if first.value != had.value || second_changed {
         new.invalid(list, "may not change once set", errors);
     } else if is.len() < was.len() && new.str("ipFamilyPolicy") != "SingleStack" {
         let why = "must be 'SingleStack' to release the secondary";

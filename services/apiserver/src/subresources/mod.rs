@@ -132,22 +132,16 @@ impl Subresources {
     }
 
     fn review(&self, context: &Context, request: &Request, kind: &Arc<Kind>) -> Option<Result<Answer, Status>> {
-        let review = match decode::body(context, kind, request) {
+        let mut review = match decode::body(context, kind, request) {
             Ok(review) => review,
             Err(status) => return Some(Err(status)),
         };
         // Who asked owns the question; the answer is nobody's.
-        let mut owned = review.clone();
-        if let Err(status) = track_answered(context, kind, &mut owned, request) {
+        if let Err(status) = track_answered(context, kind, &mut review, request) {
             return Some(Err(status));
         }
         let reviewed = self.inner.reviews.answer(context, &kind.kind, &request.info.namespace, review)?;
-        Some(reviewed.map(|mut object| {
-            if !kind.kind.starts_with("SelfSubjectR") && owned["metadata"]["managedFields"].is_array() {
-                object["metadata"]["managedFields"] = owned["metadata"]["managedFields"].take();
-            }
-            created(kind, object)
-        }))
+        Some(reviewed.map(|object| created(kind, object)))
     }
 
     async fn token(&self, context: &Context, request: &Request, kind: &Arc<Kind>) -> Result<Answer, Status> {

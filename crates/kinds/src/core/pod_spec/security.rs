@@ -35,7 +35,7 @@ pub(super) fn of_container(container: &Node<'_>, host_users: bool, errors: &mut 
         context.invalid("procMount", "`hostUsers` must be false to use `Unmasked`", errors);
     }
     seccomp(&context, errors);
-    if context.get("allowPrivilegeEscalation").value == &false {
+    if *context.get("allowPrivilegeEscalation").value == false {
         if context.flag("privileged") {
             let why = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
             errors.push(field::invalid(&context.path, context.value, why));

@@ -254,6 +254,13 @@ fn of_volume(key: &str, source: &Node<'_>, name: &str, errors: &mut ErrorList) {
     }
 }
 
+fn host_path(source: &Node<'_>, errors: &mut ErrorList) {
+    if source.required("path", errors) {
+        no_backsteps(source.str("path"), &source.path.child("path"), errors);
+        source.one_of("type", &HOST_PATH_TYPES, errors);
+    }
+}
+
 /// Sources that a Pod's volume and a PersistentVolume have alike.
 fn shared(key: &str, source: &Node<'_>, errors: &mut ErrorList) {
     let mut all = |keys: &[&str]| {
@@ -262,12 +269,7 @@ fn shared(key: &str, source: &Node<'_>, errors: &mut ErrorList) {
         }
     };
     match key {
-        "hostPath" => {
-            if source.required("path", errors) {
-                no_backsteps(source.str("path"), &source.path.child("path"), errors);
-                source.one_of("type", &HOST_PATH_TYPES, errors);
-            }
-        }
+        "hostPath" => host_path(source, errors),
         "gcePersistentDisk" | "awsElasticBlockStore" => {
             all(if key == "gcePersistentDisk" { &["pdName"] } else { &["volumeID"] });
             if let Some(partition) = source.opt_int("partition").filter(|p| !(0..=255).contains(p)) {
