@@ -16,8 +16,7 @@ use std::{
 use anyhow::{Context as _, bail};
 
 use crate::{
-    build::Profile,
-    ledger, paths,
+    build, ledger, paths,
     run::{command, run as execute},
 };
 
@@ -56,9 +55,9 @@ struct Part {
 
 impl Part {
     fn start(only: &str, members: u8) -> anyhow::Result<Self> {
-        let part = Self { folder: tempfile::tempdir()?, program: Profile::Release.folder().join("trireme") };
+        let part = Self { folder: tempfile::tempdir()?, program: build::TESTED.folder().join("trireme") };
         if !part.program.exists() {
-            bail!("nothing is built: run `cargo xtask build` first");
+            bail!("nothing is built: run `cargo xtask build --dev` first");
         }
         execute(
             command(&part.program)

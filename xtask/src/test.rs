@@ -1,8 +1,7 @@
 //! What CI runs.
 
 use crate::{
-    build::{self, Profile},
-    golden, images, lint, paths,
+    build, golden, images, lint, paths,
     run::{command, run},
     setup,
 };
@@ -23,7 +22,7 @@ pub(crate) fn all() -> anyhow::Result<()> {
     golden::run(&golden::Options::default())
 }
 
-/// The tests of the whole. They need root, containerd and the release build.
+/// The tests of the whole. They need root and containerd.
 pub(crate) fn e2e(arguments: &[String]) -> anyhow::Result<()> {
     build::everything()?;
     images::run()?;
@@ -34,6 +33,6 @@ pub(crate) fn e2e(arguments: &[String]) -> anyhow::Result<()> {
 
 fn nextest(arguments: &[&str]) -> anyhow::Result<()> {
     let mut command = command(paths::tool("cargo-nextest"));
-    command.args(["nextest", "run", "--locked", "--release", "--workspace", "--no-fail-fast"]);
-    run(command.args(arguments).env("TRIREME_BIN", Profile::Release.folder()))
+    command.args(["nextest", "run", "--locked", "--workspace", "--no-fail-fast"]);
+    run(command.args(arguments).env("TRIREME_BIN", build::TESTED.folder()))
 }
