@@ -19,7 +19,7 @@ pub(crate) fn all() -> anyhow::Result<()> {
         println!("test: no golden records here (TRIREME_GOLDEN, by default ../shared/golden): they were not replayed");
         return Ok(());
     }
-    golden::run(&golden::Options::default())
+    golden::run(&golden::Options::gate())
 }
 
 /// The tests of the whole. They need root and containerd.
