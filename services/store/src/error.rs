@@ -58,6 +58,8 @@ pub enum Error {
     TimedOut,
     #[error("etcdserver: request timed out, possibly due to previous leader failure")]
     LeaderFailed,
+    #[error("etcdserver: request timed out, leader transfer took too long")]
+    TransferTimedOut,
     #[error("etcdserver: cluster ID mismatch")]
     ClusterMismatch,
     /// The method is known to etcd but has no meaning here.
@@ -130,9 +132,12 @@ impl Error {
             Error::LeaseExists | Error::BadTransferee | Error::NotLeader | Error::ClusterMismatch => {
                 Code::FailedPrecondition
             }
-            Error::NoLeader | Error::LeaderChanged | Error::Stopped | Error::TimedOut | Error::LeaderFailed => {
-                Code::Unavailable
-            }
+            Error::NoLeader
+            | Error::LeaderChanged
+            | Error::Stopped
+            | Error::TimedOut
+            | Error::LeaderFailed
+            | Error::TransferTimedOut => Code::Unavailable,
             Error::CorruptCluster => Code::DataLoss,
             Error::Unsupported(_) => Code::Unimplemented,
             Error::Data { .. } | Error::Config(_) | Error::Io(_) => Code::Internal,

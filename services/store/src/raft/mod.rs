@@ -1,6 +1,7 @@
 //! Consensus, behind one type: [`Node`] proposes commands, gives read indexes and shows the state. No type of the
 //! consensus library leaves this folder.
 mod execute;
+mod handover;
 mod log;
 mod machine;
 mod network;
@@ -16,6 +17,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -86,6 +88,8 @@ struct Inner {
     reads: mpsc::Sender<reads::Waiting>,
     leases: mpsc::Sender<lease::Ask>,
     receiving: tokio::sync::Mutex<()>,
+    /// Set while the lead is handed over.
+    leaving: AtomicBool,
 }
 
 /// Where the cluster stands, as this member sees it.
@@ -125,7 +129,9 @@ impl Node {
         let (reads, read) = mpsc::channel(reads::QUEUE);
         let (leases, asked) = mpsc::channel(lease::QUEUE);
         let receiving = tokio::sync::Mutex::new(());
-        let node = Self(Arc::new(Inner { settings, raft, log, outlet, peers, proposals, reads, leases, receiving }));
+        let leaving = AtomicBool::new(false);
+        let node =
+            Self(Arc::new(Inner { settings, raft, log, outlet, peers, proposals, reads, leases, receiving, leaving }));
         tasks.spawn_until_shutdown("proposer", OnPanic::Shutdown, proposer::run(node.raft().clone(), proposed));
         tasks.spawn_until_shutdown("read-index", OnPanic::Shutdown, reads::run(node.raft().clone(), read));
         tasks.spawn_until_shutdown("lessor", OnPanic::Shutdown, lease::run(node.clone(), asked));
@@ -226,14 +232,6 @@ impl Node {
         Ok(Member { name: node.name, peer_urls: node.peer_urls, client_urls: node.client_urls })
     }
 
-    /// Asks a member to stand for election.
-    pub(crate) async fn hand_over(&self, id: u64) -> Result<()> {
-        let member = self.members().remove(&id).ok_or(Error::BadTransferee)?;
-        let mut client = self.0.peers.client(id, &member)?;
-        let asked = client.campaign(pb::CampaignRequest { cluster_id: self.cluster_id() }).await;
-        asked.map(drop).map_err(|s| Error::Io(s.message().into()))
-    }
-
     pub(super) fn raft(&self) -> &Raft {
         &self.0.raft
     }
@@ -278,7 +276,7 @@ impl Node {
 
     /// Proposes as the leader. [`Error::NotLeader`] means that nothing was written.
     pub(super) async fn propose_here(&self, proposal: Proposal) -> Result<Committed> {
-        if !self.standing().leads {
+        if !self.standing().leads || self.is_leaving() {
             return Err(Error::NotLeader);
         }
         let (done, committed) = oneshot::channel();
@@ -338,6 +336,10 @@ impl Node {
     }
 
     pub(super) async fn read_index_here(&self) -> Result<(u64, u64)> {
+        // A round of reads would renew the members' lease.
+        if self.is_leaving() {
+            return Err(Error::NotLeader);
+        }
         let (done, found) = oneshot::channel();
         self.0.reads.try_send(done).map_err(|_| Error::TooManyRequests)?;
         found.await.map_err(|_| Error::Stopped)?

@@ -128,7 +128,7 @@ async fn a_member_that_was_away_for_long_gets_a_snapshot_and_its_watches_go_on()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_member_serves_and_the_lead_can_be_handed_over() {
+async fn any_member_serves() {
     let cluster = Cluster::start(3, &[]).await;
     for i in 0..3 {
         let client = cluster.client(i);
@@ -144,13 +144,33 @@ async fn any_member_serves_and_the_lead_can_be_handed_over() {
             client.members().member_list(pb::MemberListRequest::default()).await.unwrap().into_inner().members;
         assert!(members.iter().all(|m| !m.client_ur_ls.is_empty() && !m.peer_ur_ls.is_empty()), "{members:?}");
     }
-    let leader = cluster.leader().await;
-    let target = cluster.client((leader + 1) % 3).status().await.unwrap().header.unwrap().member_id;
-    let asked = pb::MoveLeaderRequest { target_id: target };
-    cluster.client(leader).maintenance().move_leader(asked).await.unwrap();
-    poll("another leader", Duration::from_secs(10), || async {
-        (cluster.client(leader).status().await.ok()?.leader == target).then_some(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lead_is_handed_round_under_load_and_nothing_is_lost() {
+    let cluster = Cluster::start(3, &[]).await;
+    let load = Load::start((0..6).map(|i| cluster.client(i % 3)).collect());
+    for _ in 0..3 {
+        let before = load.acknowledged().await;
+        poll("writes", Duration::from_secs(60), || async { (load.acknowledged().await > before + 50).then_some(()) })
+            .await;
+        let leader = cluster.leader().await;
+        let successor = cluster.client((leader + 1) % 3);
+        let target = successor.status().await.unwrap().header.unwrap().member_id;
+        let asked = pb::MoveLeaderRequest { target_id: target };
+        let refused = successor.maintenance().move_leader(asked).await.unwrap_err();
+        assert_eq!(refused.message(), "etcdserver: not leader");
+        cluster.client(leader).maintenance().move_leader(asked).await.unwrap();
+        assert_eq!(cluster.client(leader).status().await.unwrap().leader, target, "it leads when the answer comes");
+    }
+    let before = load.acknowledged().await;
+    poll("writes to go on", Duration::from_secs(60), || async {
+        (load.acknowledged().await > before + 50).then_some(())
     })
     .await;
-    cluster.client(leader).put("after", "x").await.unwrap();
+    load.stop().await.judge(&cluster.client(0)).await;
+    let unknown = pb::MoveLeaderRequest { target_id: 1 };
+    let leader = cluster.leader().await;
+    let refused = cluster.client(leader).maintenance().move_leader(unknown).await.unwrap_err();
+    assert_eq!(refused.message(), "etcdserver: bad leader transferee");
 }
