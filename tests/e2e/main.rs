@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on ends")]
 
 mod apply;
+mod bare;
 mod containers;
 mod faults;
 mod history;

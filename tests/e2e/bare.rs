@@ -1,0 +1,174 @@
+//! The README's two commands on a bare machine: a fresh Debian root in its own mount, PID, host name and network
+//! namespaces, with git's clone and Rust added and nothing else.
+//!
+//! It downloads, compiles everything for release, and takes a quarter of an hour on two cores, so the gate leaves it
+//! out: `cargo xtask e2e --run-ignored only bare`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+use trireme_testkit::poll;
+
+use crate::support::is_ready;
+
+/// What Debian's own packages `rustc` and `cargo` bring along: a linker, and the certificates of the crate registry.
+const WITH_RUST: &str = "gcc,libc6-dev,ca-certificates";
+/// The machine's addresses: ours, its own, the network.
+const NETWORK: [&str; 3] = ["10.254.77.1", "10.254.77.2", "10.254.77.0/24"];
+const NAMESPACE: &str = "trireme-bare";
+
+#[test]
+#[ignore = "compiles everything for release on a machine made for it: a quarter of an hour, and needs the network"]
+fn two_commands_on_a_bare_machine() -> anyhow::Result<()> {
+    let machine = Machine::new()?;
+    println!("{}", machine.run("cd /root/trireme && cargo xtask up")?);
+
+    let nodes = machine.json("kubectl get nodes -o json")?;
+    assert!(nodes.len() == 1 && nodes.iter().all(is_ready), "{nodes:?}");
+    let pods = poll::until("the example's Pods", Duration::from_secs(60), || {
+        let pods = machine.json("kubectl get pods -A -o json")?;
+        if pods.len() != 2 || !pods.iter().all(is_ready) {
+            bail!("{}", machine.run("kubectl get pods -A")?);
+        }
+        Ok(pods)
+    })?;
+    println!("{}", machine.run("kubectl get nodes,pods -A")?);
+
+    let socket = machine.run("find /root/trireme/.trireme -name containerd.sock")?;
+    let tasks = machine.run(&format!("ctr --address {} -n k8s.io tasks ls", socket.trim()))?;
+    for pod in &pods {
+        let id = pod["status"]["containerStatuses"][0]["containerID"].as_str().context("containerID")?;
+        let id = id.strip_prefix("containerd://").context("containerd://")?;
+        assert!(tasks.lines().any(|l| l.starts_with(id) && l.contains("RUNNING")), "{id} in:\n{tasks}");
+    }
+
+    let address = machine.run("kubectl get service web -o jsonpath='{.spec.clusterIP}'")?;
+    let ask = format!("exec 3<>/dev/tcp/{address}/80 && printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3 && cat <&3");
+    poll::until("an answer from both Pods", Duration::from_secs(30), || {
+        let answers: String = (0..16).map(|_| machine.run(&ask)).collect::<anyhow::Result<_>>()?;
+        let silent = pods.iter().filter_map(|p| p["metadata"]["name"].as_str()).find(|name| !answers.contains(*name));
+        silent.map_or(Ok(()), |name| bail!("{name} did not answer: {answers}"))
+    })?;
+
+    println!("{}", machine.run("cd /root/trireme && cargo xtask up")?);
+    println!("{}", machine.run("cd /root/trireme && target/release/trireme down")?);
+    let left = machine.run("ps -eo args= | grep -E '[t]rireme-|[c]ontainerd|[n]ats-server' || true")?;
+    assert_eq!(left, "", "`down` stops it all");
+    println!("{}", machine.run("cd /root/trireme && cargo xtask up --no-build")?);
+    assert_eq!(
+        machine.json("kubectl get pods -A -o json")?.iter().map(uid).collect::<Vec<_>>(),
+        pods.iter().map(uid).collect::<Vec<_>>(),
+        "the next `up` finds everything as it was"
+    );
+    machine.run("cd /root/trireme && target/release/trireme down").map(drop)
+}
+
+fn uid(object: &Value) -> Option<&str> {
+    object["metadata"]["uid"].as_str()
+}
+
+/// A root of its own with a process that holds its namespaces. Dropped, everything in it is killed and removed.
+struct Machine {
+    root: tempfile::TempDir,
+    init: Child,
+    /// The same process as the host numbers it.
+    pid: u32,
+}
+
+impl Machine {
+    fn new() -> anyhow::Result<Self> {
+        let root = tempfile::Builder::new().prefix("trireme-bare-").tempdir()?;
+        let path = root.path();
+        host(Command::new("debootstrap").args(["--variant=minbase", "--include", WITH_RUST, "bookworm"]).arg(path))?;
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let clone = path.join("root/trireme");
+        host(Command::new("git").args(["clone", "--quiet"]).arg(&repository).arg(&clone))?;
+        let _ = fs::remove_file(path.join("etc/resolv.conf"));
+        fs::copy("/etc/resolv.conf", path.join("etc/resolv.conf"))?;
+        let sysroot = PathBuf::from(host(Command::new("rustc").args(["--print", "sysroot"]))?.trim());
+        fs::create_dir_all(path.join("opt/rust"))?;
+
+        network()?;
+        let script = format!(
+            "set -e; root={root}; mount --bind $root $root; mount --bind {rust} $root/opt/rust; \
+             mount -o remount,bind,ro $root/opt/rust; mount --rbind /sys $root/sys; mount --rbind /dev $root/dev; \
+             mount -t proc proc $root/proc; mount -t tmpfs tmpfs $root/run; mount -t tmpfs tmpfs $root/tmp; \
+             cd $root; pivot_root . .; umount -l .; hostname bare; touch /run/made; exec sleep infinity",
+            root = path.display(),
+            rust = sysroot.display(),
+        );
+        let init = Command::new("ip")
+            .args(["netns", "exec", NAMESPACE])
+            .args(["unshare", "--mount", "--pid", "--uts", "--fork", "--kill-child", "--propagation", "private"])
+            .args(["sh", "-c", &script])
+            .stdin(Stdio::null())
+            .spawn()?;
+        let mut machine = Self { root, pid: init.id(), init };
+        machine.pid = poll::until("the machine's first process", Duration::from_secs(10), || machine.first_process())?;
+        poll::until("the machine", Duration::from_secs(10), || machine.run("test -e /run/made").map(drop))?;
+        Ok(machine)
+    }
+
+    /// `unshare` forks: its child is the machine's process 1.
+    fn first_process(&self) -> anyhow::Result<u32> {
+        let file = format!("/proc/{0}/task/{0}/children", self.init.id());
+        let children = fs::read_to_string(&file)?;
+        children.split_whitespace().next().with_context(|| format!("{file} is empty"))?.parse().map_err(Into::into)
+    }
+
+    /// What a command line of the machine's root prints.
+    fn run(&self, line: &str) -> anyhow::Result<String> {
+        let pid = self.pid.to_string();
+        let path =
+            "/opt/rust/bin:/root/.cache/trireme/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &pid, "--mount", "--pid", "--uts", "--net", "--root", "--wd=/root"]);
+        command.args(["bash", "-c", line]).env_clear();
+        command.envs([("PATH", path), ("HOME", "/root"), ("KUBECONFIG", "/root/trireme/.trireme/kubeconfig")]);
+        host(&mut command)
+    }
+
+    /// The items that a command line prints as a JSON list.
+    fn json(&self, line: &str) -> anyhow::Result<Vec<Value>> {
+        let list: Value = serde_json::from_str(&self.run(line)?)?;
+        Ok(list["items"].as_array().context("not a list")?.clone())
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.init.kill();
+        let _ = self.init.wait();
+        let _ = host(Command::new("ip").args(["netns", "delete", NAMESPACE]));
+        let _ = host(Command::new("nft").args(["delete", "table", "ip", NAMESPACE]));
+        eprintln!("{} is removed", self.root.path().display());
+    }
+}
+
+/// The machine's network: one link to this host, which translates its addresses.
+fn network() -> anyhow::Result<()> {
+    let [ours, its, all] = NETWORK;
+    let lines = format!(
+        "set -e; ip netns add {NAMESPACE}; ip link add tri-bare type veth peer name eth0 netns {NAMESPACE}; \
+         ip address add {ours}/24 dev tri-bare; ip link set tri-bare up; \
+         ip -n {NAMESPACE} link set lo up; ip -n {NAMESPACE} address add {its}/24 dev eth0; \
+         ip -n {NAMESPACE} link set eth0 up; ip -n {NAMESPACE} route add default via {ours}; \
+         sysctl -qw net.ipv4.ip_forward=1; nft add table ip {NAMESPACE}; \
+         nft 'add chain ip {NAMESPACE} out {{ type nat hook postrouting priority 100; }}'; \
+         nft add rule ip {NAMESPACE} out ip saddr {all} masquerade"
+    );
+    host(Command::new("sh").args(["-c", &lines])).map(drop)
+}
+
+fn host(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("{command:?}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        bail!("{command:?}: {}\n{text}{}", output.status, String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(text)
+}
