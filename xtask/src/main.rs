@@ -3,6 +3,7 @@
 
 mod build;
 mod facts;
+mod figures;
 mod golden;
 mod images;
 mod ledger;
@@ -53,6 +54,8 @@ enum Command {
     },
     /// Replays the golden records and holds them against the committed ledgers.
     Golden(golden::Options),
+    /// Measures the release build on this machine: memory, times to ready, the time of a Pod (root, containerd).
+    Figures,
     /// Makes the table of facts of the built-in kinds anew from the Go modules of Kubernetes.
     Facts,
 }
@@ -67,6 +70,7 @@ fn main() -> anyhow::Result<()> {
         Command::Lint => lint::run(),
         Command::E2e { arguments } => test::e2e(&arguments),
         Command::Golden(options) => golden::run(&options),
+        Command::Figures => figures::run(),
         Command::Facts => facts::run(),
     }
 }

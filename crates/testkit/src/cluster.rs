@@ -52,9 +52,17 @@ impl Cluster {
     /// # Errors
     /// What `trireme up` said.
     pub fn up(options: Options) -> anyhow::Result<Self> {
-        let cluster = Self { folder: tempfile::tempdir()?, options };
+        let cluster = Self::new(options)?;
         cluster.start()?;
         Ok(cluster)
+    }
+
+    /// An instance of which nothing runs yet.
+    ///
+    /// # Errors
+    /// No temporary folder.
+    pub fn new(options: Options) -> anyhow::Result<Self> {
+        Ok(Self { folder: tempfile::tempdir()?, options })
     }
 
     /// Runs `trireme up` again: starts what does not run.

@@ -29,6 +29,10 @@ pub struct Span {
     pub id: String,
     /// Span id of the parent; empty for a root.
     pub parent: String,
+    /// When it began, nanoseconds since 1970.
+    pub start: u64,
+    /// When it ended, nanoseconds since 1970.
+    pub end: u64,
     /// Attributes, as text.
     pub attributes: BTreeMap<String, String>,
 }
@@ -106,6 +110,8 @@ impl TraceService for Receiver {
                     trace: hex(&span.trace_id),
                     id: hex(&span.span_id),
                     parent: hex(&span.parent_span_id),
+                    start: span.start_time_unix_nano,
+                    end: span.end_time_unix_nano,
                     attributes: texts(span.attributes),
                 });
             }
