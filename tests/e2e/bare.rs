@@ -17,6 +17,8 @@ use crate::support::is_ready;
 
 /// What Debian's own packages `rustc` and `cargo` bring along: a linker, and the certificates of the crate registry.
 const WITH_RUST: &str = "gcc,libc6-dev,ca-certificates";
+/// What any machine on this network has: its name servers, the certificates it trusts, where its packages come from.
+const OF_THE_HOST: [&str; 3] = ["/etc/resolv.conf", "/etc/ssl/certs/ca-certificates.crt", "/etc/pip.conf"];
 /// The machine's addresses: ours, its own, the network.
 const NETWORK: [&str; 3] = ["10.254.77.1", "10.254.77.2", "10.254.77.0/24"];
 const NAMESPACE: &str = "trireme-bare";
@@ -88,7 +90,11 @@ impl Machine {
         let clone = path.join("root/trireme");
         host(Command::new("git").args(["clone", "--quiet"]).arg(&repository).arg(&clone))?;
         let _ = fs::remove_file(path.join("etc/resolv.conf"));
-        fs::copy("/etc/resolv.conf", path.join("etc/resolv.conf"))?;
+        for file in OF_THE_HOST {
+            if Path::new(file).exists() {
+                fs::copy(file, path.join(file.trim_start_matches('/'))).context(file)?;
+            }
+        }
         let sysroot = PathBuf::from(host(Command::new("rustc").args(["--print", "sysroot"]))?.trim());
         fs::create_dir_all(path.join("opt/rust"))?;
 
@@ -126,8 +132,8 @@ impl Machine {
         let path =
             "/opt/rust/bin:/root/.cache/trireme/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
         let mut command = Command::new("nsenter");
-        command.args(["--target", &pid, "--mount", "--pid", "--uts", "--net", "--root", "--wd=/root"]);
-        command.args(["bash", "-c", line]).env_clear();
+        command.args(["--target", &pid, "--mount", "--pid", "--uts", "--net", "--root"]);
+        command.args(["bash", "-c", &format!("cd /root && {line}")]).env_clear().current_dir("/");
         command.envs([("PATH", path), ("HOME", "/root"), ("KUBECONFIG", "/root/trireme/.trireme/kubeconfig")]);
         host(&mut command)
     }
