@@ -4,16 +4,33 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use trireme_client::claims::Settings;
 use trireme_client::{Claim, PostParams, Tasks, context};
+use trireme_testkit::poll::{self, PATIENCE};
 
-use crate::{Door, Stage, connect, over_both_doors, until};
+use crate::{Door, Stage, connect, over_both_doors};
 
 over_both_doors!(one_of_two_holds_and_gives_back, a_silent_holder_is_replaced, a_lost_holder_cannot_write);
 
+const CLAIM: &str = "trireme-test-0";
+const DURATION: Duration = Duration::from_secs(3);
+
 fn settings() -> Settings {
-    Settings::single("trireme-test-0", "host").duration(Duration::from_millis(1000))
+    Settings::single(CLAIM, "host").duration(DURATION)
+}
+
+/// What one Lease went through: its holder and when that holder last gave a sign of life, version by version.
+fn history(stage: &Stage, name: &str) -> Vec<(String, jiff::Timestamp)> {
+    let (all, _) = stage.fake.since(0, "leases").unwrap();
+    all.iter()
+        .filter(|one| one.object["metadata"]["name"] == name)
+        .map(|one| {
+            let spec = &one.object["spec"];
+            (spec["holderIdentity"].as_str().unwrap().to_owned(), spec["renewTime"].as_str().unwrap().parse().unwrap())
+        })
+        .collect()
 }
 
 async fn one_of_two_holds_and_gives_back(stage: Stage) {
@@ -21,13 +38,24 @@ async fn one_of_two_holds_and_gives_back(stage: Stage) {
     let first = Claim::start(&stage.client, settings(), &first_tasks);
     let epoch = first.held().await.epoch;
     let second = Claim::start(&stage.client, settings(), &second_tasks);
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    // Where there are fences the holder gives its signs of life in a Lease of its own.
+    let id = first.identity().rsplit_once('_').unwrap().1;
+    let alive = if stage.door == Door::Grpc { format!("trireme-worker-{id}") } else { CLAIM.to_owned() };
+    poll::holds("the holder renews beyond the claim's duration", || {
+        let signs = history(&stage, &alive);
+        let last = signs.last().unwrap().1;
+        signs.first().is_some_and(|first| last.duration_since(first.1).unsigned_abs() > DURATION * 3 / 2)
+    })
+    .await
+    .unwrap();
     assert_eq!(first.current().map(|h| h.epoch), Some(epoch), "a renewing holder keeps it");
     assert!(second.current().is_none());
     first_tasks.shutdown().await;
-    let started = tokio::time::Instant::now();
-    second.held().await;
-    assert!(started.elapsed() < Duration::from_millis(900), "what was given back is free at once");
+    timeout(PATIENCE, second.held()).await.unwrap();
+    // It was never taken, and what was given back is free at once: nobody's silence was waited for.
+    let mut holders: Vec<String> = history(&stage, CLAIM).into_iter().map(|(holder, _)| holder).collect();
+    holders.dedup();
+    assert_eq!(holders, [first.identity(), "", second.identity()]);
     second_tasks.shutdown().await;
 }
 
@@ -42,11 +70,11 @@ async fn a_silent_holder_is_replaced(stage: Stage) {
     };
     let old = first.held().await.epoch;
     dead.shutdown_background();
+    let started = Instant::now();
     let second = Claim::start(&stage.client, settings(), &stage.tasks);
-    let started = tokio::time::Instant::now();
-    let new = tokio::time::timeout(Duration::from_secs(8), second.held()).await.unwrap().epoch;
+    let new = timeout(PATIENCE, second.held()).await.unwrap().epoch;
     assert!(new > old);
-    assert!(started.elapsed() >= Duration::from_millis(1000), "taken over too early: {:?}", started.elapsed());
+    assert!(started.elapsed() >= DURATION, "taken over too early: {:?}", started.elapsed());
 }
 
 async fn a_lost_holder_cannot_write(stage: Stage) {
@@ -62,14 +90,14 @@ async fn a_lost_holder_cannot_write(stage: Stage) {
     }
     // Somebody else writes the record.
     let (leases, _) = stage.fake.list("leases", "kube-system");
-    let record = leases.into_iter().map(|(l, _)| l).find(|l| l["metadata"]["name"] == "trireme-test-0").unwrap();
+    let record = leases.into_iter().map(|(l, _)| l).find(|l| l["metadata"]["name"] == CLAIM).unwrap();
     let mut moved = record.clone();
     moved["spec"]["holderIdentity"] = json!("other_worker");
     let ask = crate::fake::Ask {
         verb: "update".into(),
         resource: "leases".into(),
         namespace: "kube-system".into(),
-        name: "trireme-test-0".into(),
+        name: CLAIM.into(),
         body: moved,
         ..Default::default()
     };
@@ -79,8 +107,8 @@ async fn a_lost_holder_cannot_write(stage: Stage) {
     let refused = context::fenced(fence.clone(), maps.create(&PostParams::default(), &other)).await.unwrap_err();
     assert!(refused.is_claim_lost() && !refused.is_outcome_unknown());
     claim.doubt();
-    until("it notices", || claim.current().is_none()).await;
+    poll::holds("it notices", || claim.current().is_none()).await.unwrap();
     // The other never gives a sign of life: it is taken back, in a later epoch.
-    let again = tokio::time::timeout(Duration::from_secs(8), claim.held()).await.unwrap();
+    let again = timeout(PATIENCE, claim.held()).await.unwrap();
     assert!(again.epoch > fence.epoch);
 }

@@ -1,7 +1,7 @@
 //! The engine: one worker a key, back-off, its own writes seen before the next round.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -10,8 +10,9 @@ use trireme_client::{
     Action, Client, Controller, DeleteParams, Informer, Object, ObjectKey, PostParams, ReconcileError, Reconciler,
     Store,
 };
+use trireme_testkit::poll;
 
-use crate::{Stage, over_both_doors, until};
+use crate::{Stage, over_both_doors};
 
 over_both_doors!(makes_no_child_twice, failures_come_back, a_panic_is_a_failure, requeues_after);
 
@@ -20,7 +21,6 @@ struct Children {
     client: Client,
     parents: Store<Secret>,
     children: Store<ConfigMap>,
-    rounds: AtomicUsize,
 }
 
 fn wanted(secret: &Secret) -> usize {
@@ -30,7 +30,6 @@ fn wanted(secret: &Secret) -> usize {
 #[async_trait::async_trait]
 impl Reconciler for Children {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Action, ReconcileError> {
-        self.rounds.fetch_add(1, Ordering::SeqCst);
         let wanted = self.parents.get(key).map_or(0, |p| wanted(&p));
         let mut have = self.children.in_namespace(&key.namespace);
         have.retain(|c| c.metadata.name.as_deref().is_some_and(|n| n.starts_with(&key.name)));
@@ -51,40 +50,44 @@ async fn makes_no_child_twice(stage: Stage) {
     // Secrets in the fake carry plain text; a Secret's data is base64 of any length.
     let parents = Informer::<Secret>::builder(&stage.client).start(&stage.tasks);
     let children = Informer::<ConfigMap>::builder(&stage.client).start(&stage.tasks);
-    let reconciler = Arc::new(Children {
-        client: stage.client.clone(),
-        parents: parents.store(),
-        children: children.store(),
-        rounds: AtomicUsize::new(0),
-    });
+    let reconciler =
+        Arc::new(Children { client: stage.client.clone(), parents: parents.store(), children: children.store() });
     let controller = Controller::new("children").watch(&parents, |s| vec![s.key()]).watch(&children, |c| {
         let key = c.key();
         vec![ObjectKey::new(key.namespace, key.name.split('-').next().unwrap_or_default())]
     });
     stage.tasks.spawn("controller", controller.run(4, reconciler.clone()));
-    for size in ["AAAA", "AAAAAAAA", "AAAA", "AAAAAAAAAAAA"] {
-        for parent in ["p", "q", "r"] {
-            stage.fake.put("secrets", "default", parent, size);
-        }
+    let made = || stage.fake.list("configmaps", "").0.len();
+    let sizes = ["AAAA", "AAAAAAAA", "AAAA", "AAAAAAAAAAAA"];
+    for (step, size) in sizes.into_iter().enumerate() {
         // Slow eyes must not make it write again.
-        stage.fake.hold.send_replace(true);
-        tokio::time::sleep(Duration::from_millis(30)).await;
-        stage.fake.hold.send_replace(false);
-        let settled = wanted(&serde_json::from_value(json!({"data": {"text": size}})).unwrap()) * 3;
-        until("the children", || stage.fake.list("configmaps", "").0.len() == settled).await;
+        stage.fake.hold("configmaps");
+        let settled = 3 * (step + size.len() - 1);
+        for _ in 0..2 {
+            for parent in ["p", "q", "r"] {
+                stage.fake.put("secrets", "default", parent, size);
+            }
+            poll::holds("the children, which it does not see yet", || made() == settled).await.unwrap();
+        }
+        // Its events come after those of the others: when its children are made, theirs were taken up.
+        stage.fake.put("secrets", "default", &format!("z{step}"), "AAAA");
+        poll::holds("the last one's children", || made() == settled + 3).await.unwrap();
+        stage.fake.release();
+        parents.refresh().await;
+        children.refresh().await;
     }
-    let before = stage.fake.writes();
-    parents.refresh().await;
-    children.refresh().await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(stage.fake.writes(), before, "it goes on writing");
-    // 3 parents: 3, 7, 3, 11 children each, and the writes of the parents themselves: nothing was made to be deleted again.
-    assert_eq!(before, 3 * (3 + 4 + 4 + 8) + 3 * 4);
+    // In each step the parents, twice, with their 3, 7, 3 and 11 children, and one more with 3: nothing was made to be
+    // deleted again.
+    let writes = 4 * 2 * 3 + 3 * (3 + 4 + 4 + 8) + 4 * (1 + 3);
+    assert_eq!(stage.fake.writes(), writes);
+    // What it was woken for by all that it has seen now comes before this.
+    stage.fake.put("secrets", "default", "end", "AAAA");
+    poll::holds("the very last children", || made() == 3 * 11 + 4 * 3 + 3).await.unwrap();
+    assert_eq!(stage.fake.writes(), writes + 1 + 3, "it goes on writing");
 }
 
 struct Flaky {
-    rounds: AtomicUsize,
-    until: usize,
+    rounds: Mutex<BTreeMap<String, usize>>,
     how: How,
 }
 
@@ -95,12 +98,24 @@ enum How {
     Requeues,
 }
 
+impl Flaky {
+    fn rounds(&self, name: &str) -> usize {
+        self.rounds.lock().unwrap().get(name).copied().unwrap_or_default()
+    }
+}
+
 #[async_trait::async_trait]
 impl Reconciler for Flaky {
-    async fn reconcile(&self, _: &ObjectKey) -> Result<Action, ReconcileError> {
-        let round = self.rounds.fetch_add(1, Ordering::SeqCst);
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Action, ReconcileError> {
+        let round = {
+            let mut rounds = self.rounds.lock().unwrap();
+            let round = rounds.entry(key.name.clone()).or_default();
+            *round += 1;
+            *round
+        };
         match self.how {
-            _ if round >= self.until => Ok(Action::Done),
+            // "b" takes one round more than "a".
+            _ if round == 5 + usize::from(key.name == "b") => Ok(Action::Done),
             How::Fails => Err(ReconcileError::other("not yet")),
             How::Panics => panic!("not yet"),
             How::Requeues => Ok(Action::RequeueAfter(Duration::from_millis(10))),
@@ -111,12 +126,14 @@ impl Reconciler for Flaky {
 async fn rounds(stage: Stage, how: How) {
     stage.fake.put("configmaps", "default", "a", "1");
     let maps = Informer::<ConfigMap>::builder(&stage.client).start(&stage.tasks);
-    let flaky = Arc::new(Flaky { rounds: AtomicUsize::new(0), until: 4, how });
+    let flaky = Arc::new(Flaky { rounds: Mutex::default(), how });
     let controller = Controller::new("flaky").watch(&maps, |m| vec![m.key()]);
     stage.tasks.spawn("controller", controller.run(2, flaky.clone()));
-    until("five rounds", || flaky.rounds.load(Ordering::SeqCst) == 5).await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    assert_eq!(flaky.rounds.load(Ordering::SeqCst), 5);
+    poll::holds("five rounds", || flaky.rounds("a") == 5).await.unwrap();
+    // It begins when the other is done and waits once more: longer than the other's next wait would have been.
+    stage.fake.put("configmaps", "default", "b", "1");
+    poll::holds("six rounds", || flaky.rounds("b") == 6).await.unwrap();
+    assert_eq!(flaky.rounds("a"), 5);
 }
 
 async fn failures_come_back(stage: Stage) {

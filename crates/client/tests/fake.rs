@@ -41,6 +41,7 @@ struct State {
     writes: usize,
     unanswered: usize,
     authorization: String,
+    questions: usize,
 }
 
 /// Handle of the server; clones are the same server.
@@ -50,8 +51,8 @@ pub(crate) struct Fake {
     pub(crate) changed: watch::Sender<i64>,
     /// Every connection of a watch ends when this moves.
     pub(crate) cut: watch::Sender<u64>,
-    /// Watch events are held back while this is true.
-    pub(crate) hold: watch::Sender<bool>,
+    /// The resource whose watch events are held back.
+    pub(crate) held: watch::Sender<Option<&'static str>>,
 }
 
 impl Default for Fake {
@@ -60,7 +61,7 @@ impl Default for Fake {
             state: Arc::default(),
             changed: watch::Sender::new(0),
             cut: watch::Sender::new(0),
-            hold: watch::Sender::new(false),
+            held: watch::Sender::new(None),
         }
     }
 }
@@ -77,6 +78,25 @@ impl Fake {
     /// What the last request showed of itself.
     pub(crate) fn authorization(&self) -> String {
         self.state.lock().unwrap().authorization.clone()
+    }
+
+    /// How often somebody asked how far a watch has come.
+    pub(crate) fn questions(&self) -> usize {
+        self.state.lock().unwrap().questions
+    }
+
+    pub(crate) fn asked(&self) {
+        self.state.lock().unwrap().questions += 1;
+    }
+
+    /// Holds the watch events of a resource back.
+    pub(crate) fn hold(&self, resource: &'static str) {
+        self.held.send_replace(Some(resource));
+    }
+
+    /// Lets all events go.
+    pub(crate) fn release(&self) {
+        self.held.send_replace(None);
     }
 
     /// Ends all watches.

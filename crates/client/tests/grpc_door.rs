@@ -110,28 +110,31 @@ impl Resources for Door {
 type Out = mpsc::Sender<Result<proto::WatchEvent, Status>>;
 
 async fn follow(fake: Fake, mut wishes: Streaming<proto::WatchRequest>, out: Out) {
-    let (mut changed, mut cut, mut hold) = (fake.changed.subscribe(), fake.cut.subscribe(), fake.hold.subscribe());
+    let (mut changed, mut cut, mut held) = (fake.changed.subscribe(), fake.cut.subscribe(), fake.held.subscribe());
     let mut open: HashMap<u64, (String, i64)> = HashMap::new();
     let mut asked: Vec<u64> = Vec::new();
     loop {
-        if !*hold.borrow() {
-            changed.mark_unchanged();
-            for (id, (resource, seen)) in &mut open {
-                if !send_new(&fake, *id, resource, seen, &out).await {
-                    return;
-                }
+        let hold = *held.borrow_and_update();
+        changed.mark_unchanged();
+        for (id, (resource, seen)) in open.iter_mut().filter(|(_, (resource, _))| hold != Some(resource.as_str())) {
+            if !send_new(&fake, *id, resource, seen, &out).await {
+                return;
             }
-            open.retain(|_, (_, seen)| *seen >= 0);
-            for id in asked.drain(..) {
-                let Some((resource, seen)) = open.get_mut(&id) else { continue };
-                let revision = fake.revision();
-                if !send_new(&fake, id, resource, seen, &out).await {
-                    return;
-                }
-                let event = proto::WatchEvent { id, r#type: Type::Progress.into(), revision, ..Default::default() };
-                if out.send(Ok(event)).await.is_err() {
-                    return;
-                }
+        }
+        open.retain(|_, (_, seen)| *seen >= 0);
+        for id in std::mem::take(&mut asked) {
+            let Some((resource, seen)) = open.get_mut(&id) else { continue };
+            if hold == Some(resource.as_str()) {
+                asked.push(id);
+                continue;
+            }
+            let revision = fake.revision();
+            if !send_new(&fake, id, resource, seen, &out).await {
+                return;
+            }
+            let event = proto::WatchEvent { id, r#type: Type::Progress.into(), revision, ..Default::default() };
+            if out.send(Ok(event)).await.is_err() {
+                return;
             }
         }
         tokio::select! {
@@ -144,13 +147,16 @@ async fn follow(fake: Fake, mut wishes: Streaming<proto::WatchRequest>, out: Out
                         open.insert(wish.id, (selection.resource, from));
                     }
                     Some(Wish::Close(wish)) => { open.remove(&wish.id); }
-                    Some(Wish::Progress(wish)) => asked.push(wish.id),
+                    Some(Wish::Progress(wish)) => {
+                        asked.push(wish.id);
+                        fake.asked();
+                    }
                     None => {}
                 },
                 _ => return,
             },
             _ = changed.changed() => {}
-            _ = hold.changed() => {}
+            _ = held.changed() => {}
             _ = cut.changed() => {
                 let _ = out.send(Err(Status::unavailable("cut"))).await;
                 return;

@@ -1,13 +1,15 @@
 //! What an informer sees when the server and the way to it misbehave.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::pin::pin;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::timeout;
 use trireme_client::{Change, Event, Informer, Object, ObjectKey};
+use trireme_testkit::poll::{self, PATIENCE};
 
-use crate::{Door, Stage, over_both_doors, until};
+use crate::{Door, Stage, over_both_doors};
 
 over_both_doors!(
     lists_then_watches,
@@ -34,11 +36,12 @@ async fn lists_then_watches(stage: Stage) {
     assert_eq!(informer.store().len(), 1);
     stage.fake.put("configmaps", "default", "b", "2");
     stage.fake.remove("configmaps", "default", "a");
-    until("b alone", || {
+    poll::holds("b alone", || {
         let store = informer.store();
         store.len() == 1 && store.find("default", "b").is_some()
     })
-    .await;
+    .await
+    .unwrap();
 }
 
 /// Replays events: every one must fit what came before.
@@ -100,18 +103,19 @@ async fn lists_again_after_a_gap(stage: Stage) {
     let mut events = informer.subscribe();
     informer.synced().await;
     let mut seen = BTreeMap::new();
-    stage.fake.hold.send_replace(true);
+    stage.fake.hold("configmaps");
     stage.fake.remove("configmaps", "default", "a");
     stage.fake.put("configmaps", "default", "b", "2");
     stage.fake.put("configmaps", "default", "d", "1");
     stage.fake.compact();
-    stage.fake.hold.send_replace(false);
+    stage.fake.release();
     stage.fake.cut();
-    until("the difference", || {
+    poll::holds("the difference", || {
         let store = informer.store();
         store.find("default", "a").is_none() && store.find("default", "d").is_some()
     })
-    .await;
+    .await
+    .unwrap();
     informer.reached(stage.fake.revision()).await;
     replay(&mut events, &mut seen);
     assert_eq!(seen.keys().map(|k| k.name.as_str()).collect::<Vec<_>>(), ["b", "c", "d"]);
@@ -133,11 +137,17 @@ async fn answers_when_it_has_seen_a_revision(stage: Stage) {
     informer.synced().await;
     // A revision of another resource: only asking (or listing) tells that it was passed.
     stage.fake.put("secrets", "default", "s", "1");
-    let limit = Duration::from_secs(5);
-    tokio::time::timeout(limit, informer.reached(stage.fake.revision())).await.unwrap();
-    // And one that does not exist yet is waited for.
+    timeout(PATIENCE, informer.reached(stage.fake.revision())).await.unwrap();
+    // And one that does not exist yet is waited for, though the server says how far it is.
     let ahead = stage.fake.revision() + 1;
-    assert!(tokio::time::timeout(Duration::from_millis(300), informer.reached(ahead)).await.is_err());
+    let mut waiting = pin!(informer.reached(ahead));
+    for _ in 0..3 {
+        assert!(futures::poll!(&mut waiting).is_pending());
+        informer.refresh().await;
+    }
+    assert!(futures::poll!(&mut waiting).is_pending());
+    stage.fake.put("configmaps", "default", "a", "1");
+    timeout(PATIENCE, waiting).await.unwrap();
 }
 
 async fn refreshes_up_to_now(stage: Stage) {
@@ -150,17 +160,17 @@ async fn refreshes_up_to_now(stage: Stage) {
         assert_eq!(text(&informer.store().find("default", "a").unwrap()), round.to_string());
     }
     if stage.door == Door::Grpc {
-        stage.fake.hold.send_replace(true);
+        stage.fake.hold("configmaps");
         stage.fake.put("configmaps", "default", "a", "late");
-        assert!(tokio::time::timeout(Duration::from_millis(200), informer.refresh()).await.is_err());
+        let questions = stage.fake.questions();
+        let mut waiting = pin!(informer.refresh());
+        assert!(futures::poll!(&mut waiting).is_pending());
+        poll::holds("the question", || stage.fake.questions() > questions).await.unwrap();
+        assert!(futures::poll!(&mut waiting).is_pending(), "what is held back was not seen");
         // The stream that was asked breaks: the question is asked again.
-        let waiting = tokio::spawn({
-            let informer = informer.clone();
-            async move { informer.refresh().await }
-        });
         stage.fake.cut();
-        stage.fake.hold.send_replace(false);
-        tokio::time::timeout(Duration::from_secs(5), waiting).await.unwrap().unwrap();
+        stage.fake.release();
+        timeout(PATIENCE, waiting).await.unwrap();
         assert_eq!(text(&informer.store().find("default", "a").unwrap()), "late");
     }
 }

@@ -96,9 +96,9 @@ fn watch(fake: Fake, resource: String, query: &HashMap<String, String>) -> http:
     let mut seen: i64 = query["resourceVersion"].parse().unwrap();
     let (send, receive) = mpsc::channel::<Result<Frame<Bytes>, Infallible>>(1);
     tokio::spawn(async move {
-        let (mut changed, mut cut, mut hold) = (fake.changed.subscribe(), fake.cut.subscribe(), fake.hold.subscribe());
+        let (mut changed, mut cut, mut held) = (fake.changed.subscribe(), fake.cut.subscribe(), fake.held.subscribe());
         loop {
-            let _ = hold.wait_for(|h| !*h).await;
+            let _ = held.wait_for(|held| *held != Some(resource.as_str())).await;
             changed.mark_unchanged();
             let lines = match fake.since(seen, &resource) {
                 Ok((events, _)) => {
