@@ -12,8 +12,9 @@ use trireme_client::{Store, Wakes};
 use trireme_network::Error;
 use trireme_network::agent::{Agent, check_plugins};
 use trireme_network::plan::Settings;
+use trireme_testkit::netns::Namespace;
 
-use crate::machine::{NEIGHBOUR, NODE_1, NODE_1_OUTSIDE, NODE_2, Namespace, Wire, ip};
+use crate::machine::{NEIGHBOUR, NODE_1, NODE_1_OUTSIDE, NODE_2, Wire, seen_by, serve};
 
 const PLUGINS: &str = "/usr/lib/cni";
 
@@ -47,9 +48,8 @@ fn agent(name: &str, dir: &Path, nodes: Store<Node>) -> Agent {
 
 /// Lets the agent do its work in its node's namespace.
 fn sync(namespace: &Namespace, mut agent: Agent) -> (Agent, Result<bool, Error>) {
-    namespace.run(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let result = runtime.block_on(agent.sync(&Wakes::default()));
+    namespace.block_on(move || async move {
+        let result = agent.sync(&Wakes::default()).await;
         (agent, result)
     })
 }
@@ -78,7 +78,7 @@ fn add_pod(node: &Namespace, list: &Value, pod: &Namespace, ports: &Value) -> Ip
 
 fn call(node: &Namespace, command: &'static str, plugin: &str, pod: &Namespace, config: &Value) -> Value {
     let program = format!("{PLUGINS}/{plugin}");
-    let (pod_path, pod_id, input) = (pod.path(), pod.0.clone(), config.to_string());
+    let (pod_path, pod_id, input) = (pod.path(), pod.name().to_owned(), config.to_string());
     let output = node.run(move || {
         let mut child = Command::new(program)
             .env("CNI_COMMAND", command)
@@ -117,7 +117,7 @@ fn pods_of_two_nodes() {
 
     let (list_1, list_2) = (conflist(dir.path(), "n1"), conflist(dir.path(), "n2"));
     assert_eq!(list_1["plugins"][0]["mtu"], 1400, "as the wire's");
-    let [pod_a, pod_b, pod_c] = [Namespace::new("pa"), Namespace::new("pb"), Namespace::new("pc")];
+    let [pod_a, pod_b, pod_c] = ["pa", "pb", "pc"].map(|what| Namespace::new(what).unwrap());
     let ip_a = add_pod(first, &list_1, &pod_a, &json!([]));
     let ports = json!([{ "hostPort": 8088, "containerPort": 80, "protocol": "tcp" }]);
     let ip_b = add_pod(first, &list_1, &pod_b, &ports);
@@ -125,39 +125,41 @@ fn pods_of_two_nodes() {
     assert_eq!((ip_a.octets()[2], ip_c.octets()[2]), (0, 1));
 
     // Pods see each other's own addresses, on one node and across nodes.
-    pod_b.serve(80);
-    pod_c.serve(80);
-    assert_eq!(pod_a.seen_by(ip_b, 80).unwrap(), ip_a);
-    assert_eq!(pod_a.seen_by(ip_c, 80).unwrap(), ip_a);
-    assert_eq!(pod_c.seen_by(ip_b, 80).unwrap(), ip_c);
+    serve(&pod_b, 80);
+    serve(&pod_c, 80);
+    assert_eq!(seen_by(&pod_a, ip_b, 80), ip_a);
+    assert_eq!(seen_by(&pod_a, ip_c, 80), ip_a);
+    assert_eq!(seen_by(&pod_c, ip_b, 80), ip_c);
     // The world sees the node's address; it does not know the way to a Pod's.
-    wire.neighbour.serve(80);
-    assert_eq!(pod_a.seen_by(NEIGHBOUR, 80).unwrap(), NODE_1_OUTSIDE);
+    serve(&wire.neighbour, 80);
+    assert_eq!(seen_by(&pod_a, NEIGHBOUR, 80), NODE_1_OUTSIDE);
     // A node that is not a Pod's network is outside too, a node's own processes are not masqueraded.
-    second.serve(81);
-    assert_eq!(pod_a.seen_by(NODE_2, 81).unwrap(), NODE_1);
-    assert_eq!(first.seen_by(ip_c, 80).unwrap(), NODE_1);
+    serve(second, 81);
+    assert_eq!(seen_by(&pod_a, NODE_2, 81), NODE_1);
+    assert_eq!(seen_by(first, ip_c, 80), NODE_1);
     // A port of the host leads to its Pod.
-    wire.neighbour.seen_by(NODE_1_OUTSIDE, 8088).unwrap();
+    assert_eq!(seen_by(&wire.neighbour, NODE_1_OUTSIDE, 8088), NEIGHBOUR);
 
     // What others destroy is mended, and a look at what is right changes nothing.
     let before = std::fs::metadata(dir.path().join("net.d/10-trireme-n1.conflist")).unwrap().modified().unwrap();
-    ip(&["-n", &first.0, "route", "delete", "10.244.1.0/24"]);
+    first.ip(&["route", "delete", "10.244.1.0/24"]).unwrap();
     let nft = first.run(|| Command::new("nft").args(["flush", "table", "ip", "trireme-n1"]).status().unwrap());
     assert!(nft.success());
-    assert!(pod_a.seen_by(NEIGHBOUR, 80).is_err());
+    // The neighbour does not know the way back.
+    serve(first, 81);
+    assert!(pod_a.is_ignored_by(NEIGHBOUR, 80, (NODE_1, 81)).unwrap());
     let (agent_1, done) = sync(first, agent_1);
     assert!(done.unwrap());
-    assert_eq!(pod_a.seen_by(ip_c, 80).unwrap(), ip_a);
-    assert_eq!(pod_a.seen_by(NEIGHBOUR, 80).unwrap(), NODE_1_OUTSIDE);
+    assert_eq!(seen_by(&pod_a, ip_c, 80), ip_a);
+    assert_eq!(seen_by(&pod_a, NEIGHBOUR, 80), NODE_1_OUTSIDE);
     let after = std::fs::metadata(dir.path().join("net.d/10-trireme-n1.conflist")).unwrap().modified().unwrap();
     assert_eq!(before, after, "the configuration was right and is not written again");
 
     // A node that goes takes its route with it; others' routes stay.
-    ip(&["-n", &first.0, "route", "add", "10.99.0.0/24", "via", &NODE_2.to_string()]);
+    first.ip(&["route", "add", "10.99.0.0/24", "via", &NODE_2.to_string()]).unwrap();
     let (_agent_1, done) = sync(first, agent_1.seeing(nodes(None)));
     assert!(done.unwrap());
-    let routes = ip(&["-n", &first.0, "route", "show"]);
+    let routes = first.ip(&["route", "show"]).unwrap();
     assert!(!routes.contains("10.244.1.0/24") && routes.contains("10.99.0.0/24"), "{routes}");
 }
 

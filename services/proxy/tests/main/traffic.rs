@@ -3,14 +3,17 @@
 use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use trireme_client::{Store, Wakes};
 use trireme_proxy::nft::{self, Monitor, Seen};
 use trireme_proxy::sync::{Keeper, Progress, World};
+use trireme_testkit::netns::{Namespace, ask};
+use trireme_testkit::poll::{self, PATIENCE};
 
-use crate::machine::{GATEWAY, Machine, NEIGHBOUR, NODE, Namespace, ask, pod_ip};
+use crate::machine::{GATEWAY, Machine, NEIGHBOUR, NODE, WITNESS, pod_ip, serve_tcp, serve_udp, udp};
 use crate::objects::{State, options};
 
 const SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 5);
@@ -41,23 +44,13 @@ fn state_of(spec: &str, protocol: &str, endpoints: &str) -> State {
 
 /// A keeper that lives in the node's namespace.
 struct Proxy {
-    node: Namespace,
+    node: Arc<Namespace>,
     keeper: Option<Keeper>,
 }
 
 impl Proxy {
     fn new(machine: &Machine) -> Self {
-        Self { node: machine.node.clone(), keeper: None }
-    }
-
-    /// Runs something async in the node's namespace.
-    fn block_on<T, F>(&self, work: impl FnOnce() -> F + Send + 'static) -> T
-    where
-        T: Send + 'static,
-        F: Future<Output = T>,
-    {
-        self.node
-            .run(move || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work()))
+        Self { node: Arc::clone(&machine.node), keeper: None }
     }
 
     /// The world as a keeper that starts now sees it.
@@ -75,7 +68,7 @@ impl Proxy {
             node_name: "node-1".to_owned(),
         };
         let keeper = self.keeper.take();
-        let (keeper, transactions) = self.block_on(move || async move {
+        let (keeper, transactions) = self.node.block_on(move || async move {
             let mut keeper = match keeper {
                 Some(keeper) => keeper.seeing(world),
                 None => Keeper::new(options("kube-proxy-test"), world, Duration::from_secs(600), Progress::default()),
@@ -89,7 +82,7 @@ impl Proxy {
 
     fn verify(&mut self) -> bool {
         let mut keeper = self.keeper.take().unwrap();
-        let (keeper, right) = self.block_on(move || async move {
+        let (keeper, right) = self.node.block_on(move || async move {
             let right = keeper.verify().await;
             (keeper, right)
         });
@@ -102,8 +95,14 @@ fn refused(result: std::io::Result<String>) -> bool {
     result.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
-fn dropped(result: std::io::Result<String>) -> bool {
-    result.is_err_and(|error| matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock))
+/// Nothing comes back of what a client sends there.
+fn dropped(client: &Namespace, address: Ipv4Addr, port: u16, node: Ipv4Addr) -> bool {
+    client.is_ignored_by(address, port, (node, WITNESS)).unwrap()
+}
+
+/// The address leads nowhere: nothing comes back, or word of that. (Without rules it goes round between routers.)
+fn unserved(client: &Namespace) -> bool {
+    dropped(client, SERVICE, 80, GATEWAY) || client.ask(SERVICE, 80).is_err()
 }
 
 /// Who answers `times` connections of a client.
@@ -120,8 +119,8 @@ fn a_cluster_ip_leads_to_all_endpoints_and_to_none_that_is_gone() {
     let machine = Machine::new(3);
     let [first, second, client] = &machine.pods[..] else { panic!("three pods") };
     let mut proxy = Proxy::new(&machine);
-    first.serve_tcp(8080, "first");
-    second.serve_tcp(8080, "second");
+    serve_tcp(first, 8080, "first");
+    serve_tcp(second, 8080, "second");
 
     // No endpoint: refused, from a pod and from the node itself.
     proxy.sync(&state("", "TCP", &[]));
@@ -130,7 +129,7 @@ fn a_cluster_ip_leads_to_all_endpoints_and_to_none_that_is_gone() {
 
     assert_eq!(proxy.sync(&state("", "TCP", &[0, 1])), 1);
     assert_eq!(proxy.sync(&state("", "TCP", &[0, 1])), 0, "nothing to do");
-    for asker in [client, &machine.node, &machine.neighbour, first] {
+    for asker in [client, &*machine.node, &machine.neighbour, first] {
         assert_eq!(answers(asker, SERVICE, 80, 40), ["first", "second"]);
     }
     // A pod's address is seen by the endpoint, another's is masqueraded.
@@ -139,20 +138,26 @@ fn a_cluster_ip_leads_to_all_endpoints_and_to_none_that_is_gone() {
     // A port that the Service does not have.
     assert!(refused(client.ask(SERVICE, 81)));
 
-    // An endpoint is removed while traffic flows: no connection fails, and soon none goes there.
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = Arc::clone(&stop);
+    // An endpoint is removed while traffic flows: no connection fails, and none that begins afterwards goes there.
+    let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (stopped, count) = (Arc::clone(&stop), Arc::clone(&answered));
     let traffic = client.spawn(move || {
         let mut seen = Vec::new();
         while !stopped.load(Ordering::SeqCst) {
             seen.push((Instant::now(), ask(SERVICE, 80)));
+            count.fetch_add(1, Ordering::SeqCst);
         }
         seen
     });
-    std::thread::sleep(Duration::from_millis(300));
+    let flows = || {
+        let before = answered.load(Ordering::SeqCst);
+        let more = || answered.load(Ordering::SeqCst).checked_sub(before + 50).context("too few answers");
+        poll::until("traffic", PATIENCE, more).unwrap();
+    };
+    flows();
     proxy.sync(&state("", "TCP", &[1]));
     let changed = Instant::now();
-    std::thread::sleep(Duration::from_millis(300));
+    flows();
     stop.store(true, Ordering::SeqCst);
     let seen = traffic.join().unwrap();
     assert!(seen.iter().any(|(at, _)| *at > changed), "traffic went on");
@@ -166,7 +171,7 @@ fn a_cluster_ip_leads_to_all_endpoints_and_to_none_that_is_gone() {
 
     // The Service goes: its address leads nowhere, and the table is as if it had never been.
     proxy.sync(&serde_saphyr::from_str("{}").unwrap());
-    assert!(client.ask(SERVICE, 80).is_err());
+    assert!(unserved(client));
 }
 
 #[test]
@@ -174,7 +179,7 @@ fn node_ports_and_the_clients_address() {
     let machine = Machine::new(2);
     let [server, client] = &machine.pods[..] else { panic!("two pods") };
     let mut proxy = Proxy::new(&machine);
-    server.serve_tcp(8080, "server");
+    serve_tcp(server, 8080, "server");
 
     proxy.sync(&state(", type: NodePort", "TCP", &[0]));
     let answer = machine.neighbour.ask(NODE, 30080).unwrap();
@@ -190,12 +195,12 @@ fn node_ports_and_the_clients_address() {
     // The endpoint is on another node (it is not, so that it answers): dropped for others, served for our own.
     let elsewhere = format!("{{addresses: [{}], conditions: {{ready: true}}, nodeName: node-2}}", pod_ip(0));
     proxy.sync(&state_of(", type: NodePort, externalTrafficPolicy: Local", "TCP", &elsewhere));
-    assert!(dropped(machine.neighbour.ask(NODE, 30080)), "dropped for others");
+    assert!(dropped(&machine.neighbour, NODE, 30080, NODE), "dropped for others");
     assert_eq!(answers(client, NODE, 30080, 3), ["server"]);
     assert_eq!(answers(&machine.node, NODE, 30080, 3), ["server"]);
 
     proxy.sync(&state_of(", internalTrafficPolicy: Local", "TCP", &elsewhere));
-    assert!(dropped(client.ask(SERVICE, 80)), "no endpoint here");
+    assert!(dropped(client, SERVICE, 80, GATEWAY), "no endpoint here");
 
     proxy.sync(&state(", type: NodePort", "TCP", &[]));
     assert!(refused(machine.neighbour.ask(NODE, 30080)), "no endpoint anywhere");
@@ -206,8 +211,8 @@ fn a_client_stays_with_its_endpoint() {
     let machine = Machine::new(3);
     let [first, second, client] = &machine.pods[..] else { panic!("three pods") };
     let mut proxy = Proxy::new(&machine);
-    first.serve_tcp(8080, "first");
-    second.serve_tcp(8080, "second");
+    serve_tcp(first, 8080, "first");
+    serve_tcp(second, 8080, "second");
     let spec = ", sessionAffinity: ClientIP";
     proxy.sync(&state(spec, "TCP", &[0, 1]));
     let chosen = answers(client, SERVICE, 80, 20);
@@ -226,9 +231,9 @@ fn udp_follows_the_endpoints() {
     let machine = Machine::new(3);
     let [first, second, client] = &machine.pods[..] else { panic!("three pods") };
     let mut proxy = Proxy::new(&machine);
-    first.serve_udp(8080, "first");
-    second.serve_udp(8080, "second");
-    let socket = client.udp(SERVICE, 80);
+    serve_udp(first, 8080, "first");
+    serve_udp(second, 8080, "second");
+    let socket = udp(client, SERVICE, 80);
     let answer = || {
         let mut buffer = [0; 64];
         socket.send(b"?")?;
@@ -236,7 +241,7 @@ fn udp_follows_the_endpoints() {
     };
     // One socket all along, as a DNS client has it.
     proxy.sync(&state("", "UDP", &[]));
-    assert!(answer().is_err());
+    assert!(refused(answer()));
     proxy.sync(&state("", "UDP", &[0]));
     assert_eq!(answer().unwrap(), "first");
     proxy.sync(&state("", "UDP", &[1]));
@@ -248,35 +253,27 @@ fn changes_by_others_are_seen_and_undone() {
     let machine = Machine::new(2);
     let [server, client] = &machine.pods[..] else { panic!("two pods") };
     let mut proxy = Proxy::new(&machine);
-    server.serve_tcp(8080, "server");
+    serve_tcp(server, 8080, "server");
     let wanted = state("", "TCP", &[0]);
     proxy.sync(&wanted);
     assert!(proxy.verify() && proxy.verify());
+    assert!(!proxy.node.hears_of_rules().unwrap());
 
     for tampering in [
         "delete element ip kube-proxy-test service-ips { 10.96.0.5 . tcp . 80 }",
-        "insert rule ip kube-proxy-test services drop",
+        "insert rule ip kube-proxy-test services ip daddr 10.96.0.5 drop",
         "delete table ip kube-proxy-test",
     ] {
-        let seen = proxy.block_on(move || async move {
+        let node = Arc::clone(&proxy.node);
+        let seen = proxy.node.block_on(move || async move {
             let mut monitor = Monitor::start("kube-proxy-test").unwrap();
-            // The monitor does not say when it begins to listen, so other tables change until it does.
-            let listening = async {
-                let mut probe = Monitor::start("probe").unwrap();
-                loop {
-                    nft::transaction("add table ip probe\ndelete table ip probe\n").await.unwrap();
-                    if tokio::time::timeout(Duration::from_millis(50), probe.next()).await == Ok(Seen::Transaction) {
-                        return;
-                    }
-                }
-            };
-            tokio::time::timeout(Duration::from_secs(10), listening).await.unwrap();
+            poll::holds("the monitor listens", || node.hears_of_rules().unwrap()).await.unwrap();
             nft::transaction(&format!("{tampering}\n")).await.unwrap();
-            tokio::time::timeout(Duration::from_secs(10), monitor.next()).await.unwrap()
+            tokio::time::timeout(PATIENCE, monitor.next()).await.unwrap()
         });
         assert_eq!(seen, Seen::Transaction);
         assert!(!proxy.verify(), "{tampering}");
-        assert!(client.ask(SERVICE, 80).is_err());
+        assert!(unserved(client));
         proxy.restart(&wanted);
         assert_eq!(answers(client, SERVICE, 80, 3), ["server"]);
         assert!(proxy.verify());
