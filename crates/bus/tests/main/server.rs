@@ -1,39 +1,27 @@
 //! A real nats-server.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+
+use trireme_testkit::{poll, ports};
 
 /// A nats-server process on a port of its own, which it keeps over restarts.
 pub(crate) struct Server {
     process: Option<Child>,
-    address: SocketAddr,
+    port: u16,
 }
 
 impl Server {
     pub(crate) fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let mut process = command(&["-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", dir.path().to_str().unwrap()]);
-        let file = dir.path().join(format!("nats-server_{}.ports", process.id()));
-        let deadline = Instant::now() + Duration::from_secs(10);
-        let address = loop {
-            // {"nats":["nats://127.0.0.1:40001"],…}
-            let text = std::fs::read_to_string(&file).unwrap_or_default();
-            let found = text.split('"').find_map(|word| word.strip_prefix("nats://")?.parse().ok());
-            if let Some(address) = found {
-                break address;
-            }
-            if Instant::now() > deadline {
-                let _ = process.kill();
-                panic!("nats-server does not say where it listens: {text:?}");
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        };
-        Self { process: Some(process), address }
+        let mut server = Self { process: None, port: ports::reserve().unwrap() };
+        server.restart();
+        poll::until("nats-server", poll::PATIENCE, || Ok(TcpStream::connect((Ipv4Addr::LOCALHOST, server.port))?))
+            .unwrap();
+        server
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("nats://{}", self.address)
+        format!("nats://127.0.0.1:{}", self.port)
     }
 
     pub(crate) fn kill(&mut self) {
@@ -45,7 +33,12 @@ impl Server {
 
     pub(crate) fn restart(&mut self) {
         self.kill();
-        self.process = Some(command(&["-a", "127.0.0.1", "-p", &self.address.port().to_string()]));
+        let process = Command::new("nats-server")
+            .args(["-a", "127.0.0.1", "-p", &self.port.to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        self.process = Some(process.unwrap());
     }
 }
 
@@ -53,8 +46,4 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-fn command(args: &[&str]) -> Child {
-    Command::new("nats-server").args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
