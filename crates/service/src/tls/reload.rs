@@ -87,3 +87,37 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Error> {
 pub(super) fn inline() -> PathBuf {
     PathBuf::from("<inline>")
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use trireme_testkit::poll;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn half_written_files_leave_the_last_good_value() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("number");
+        std::fs::write(&file, "1").unwrap();
+        let read = Arc::new(AtomicUsize::new(0));
+        let (source, count) = (file.clone(), Arc::clone(&read));
+        let number = Reloading::new(vec![file.clone()], move || {
+            count.fetch_add(1, Ordering::SeqCst);
+            let text = std::fs::read_to_string(&source).unwrap();
+            text.parse::<u32>().map_err(|_| Error::Certificate(text.clone()))
+        });
+        let number = number.unwrap();
+        std::fs::write(&file, "half").unwrap();
+        // It was looked at, and is looked at again though it did not change: its stamps tell too little.
+        for attempt in 2..4 {
+            poll::holds("another look", || *number.get() == 1 && read.load(Ordering::SeqCst) == attempt).await.unwrap();
+        }
+        assert_eq!(*number.get(), 1);
+        std::fs::write(&file, "2").unwrap();
+        poll::holds("the new value", || *number.get() == 2).await.unwrap();
+    }
+}

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use actix::{Actor, AsyncContext as _, Context, Handler, Message, ResponseActFuture, WrapFuture as _};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use trireme_service::actor::{self, ActorError, Address, Limits};
-
-const PATIENCE: Duration = Duration::from_secs(10);
+use trireme_testkit::poll::{self, PATIENCE};
 
 #[derive(Default)]
 struct Counts {
@@ -118,12 +116,7 @@ async fn a_future_in_flight_is_lost_with_its_actor() {
         let address = address.clone();
         async move { address.send(Slow).await }
     });
-    let in_flight = async {
-        while counts.slow.load(Ordering::SeqCst) == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(PATIENCE, in_flight).await.unwrap();
+    poll::holds("the future is in flight", || counts.slow.load(Ordering::SeqCst) == 1).await.unwrap();
     assert_eq!(address.send(Panic).await, Err(ActorError::Restarted));
     assert_eq!(timeout(PATIENCE, waiting).await.unwrap().unwrap(), Err(ActorError::Restarted));
 }
@@ -164,10 +157,5 @@ async fn an_actor_that_nobody_can_reach_stops() {
     let (address, counts) = counter(Limits::default());
     address.send(Add(1)).await.unwrap();
     drop(address);
-    let stopped = async {
-        while counts.stopped.load(Ordering::SeqCst) == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(PATIENCE, stopped).await.unwrap();
+    poll::holds("it is stopped", || counts.stopped.load(Ordering::SeqCst) == 1).await.unwrap();
 }

@@ -1,12 +1,11 @@
 //! The pages over real connections.
 
-use std::time::Duration;
-
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use trireme_service::health::Scope;
 use trireme_service::tls::{self, ALPN_HTTP, ClientAuth};
 use trireme_service::{CommonArgs, Context, pages};
+use trireme_testkit::poll::PATIENCE;
 
 use crate::certificates::Ca;
 
@@ -42,7 +41,7 @@ async fn plain() {
     assert!(taken.serve_pages("0", None).await.unwrap().is_none());
 
     context.shutdown.cancel();
-    assert!(context.tasks.finish(Duration::from_secs(5)).await.is_empty());
+    assert!(context.tasks.finish(PATIENCE).await.is_empty());
     assert!(TcpStream::connect(address).await.is_err());
 }
 

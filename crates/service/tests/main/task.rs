@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use tokio::time::timeout;
 use trireme_service::CancellationToken;
 use trireme_service::tasks::{OnPanic, Tasks};
-
-const PATIENCE: Duration = Duration::from_secs(10);
+use trireme_testkit::poll::PATIENCE;
 
 #[tokio::test]
 async fn a_panic_is_logged_or_ends_the_service() {
@@ -34,11 +32,11 @@ async fn a_supervised_task_is_made_again_until_it_returns() {
     assert_eq!(tasks.failure(), None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_does_not_end_is_named() {
     let tasks = Tasks::new(CancellationToken::new());
     tasks.spawn("stubborn", OnPanic::Log, std::future::pending());
     tasks.spawn_until_shutdown("obedient", OnPanic::Log, std::future::pending());
     tasks.shutdown().cancel();
-    assert_eq!(tasks.finish(Duration::from_millis(200)).await, ["stubborn"]);
+    assert_eq!(tasks.finish(PATIENCE).await, ["stubborn"]);
 }
