@@ -32,7 +32,7 @@ pub(crate) struct DataDir {
 impl DataDir {
     /// Takes a directory for a member, making it if it is not there.
     pub(crate) fn open(dir: &Path, cluster_id: u64, member_id: u64) -> Result<Self> {
-        std::fs::create_dir_all(dir).map_err(|e| Error::data(dir, e))?;
+        make_dir(dir).map_err(|e| Error::data(dir, e))?;
         let path = dir.join("lock");
         let lock = File::create(&path).map_err(|e| Error::data(&path, e))?;
         match lock.try_lock() {
@@ -64,6 +64,20 @@ impl DataDir {
         }
         Ok(Self { _lock: lock })
     }
+}
+
+/// Makes a folder, and those above it, so that a power cut does not take them away again.
+pub(crate) fn make_dir(dir: &Path) -> std::io::Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    let parent = dir.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    make_dir(parent)?;
+    match std::fs::create_dir(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    File::open(parent)?.sync_all()
 }
 
 fn write_durably(dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {

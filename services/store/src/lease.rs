@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use trireme_proto::raft::v1::LeaseRevoke;
@@ -17,6 +19,8 @@ pub(crate) const QUEUE: usize = 1024;
 const TICK: Duration = Duration::from_millis(200);
 /// When a revocation is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+/// Revocations under way. Many leases may have ended while nobody led: those that write must not queue behind them.
+const UNDER_WAY: usize = 32;
 
 /// What a lease still has, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +43,8 @@ struct Deadline {
     granted: u64,
     ttl: i64,
     at: Instant,
-    /// When its revocation was last asked for.
-    revoked: Option<Instant>,
+    /// Not before this its revocation is asked for; nothing while that is under way.
+    revoke_at: Option<Instant>,
 }
 
 struct Lessor {
@@ -56,6 +60,7 @@ pub(crate) async fn run(node: Node, mut queue: mpsc::Receiver<Ask>) {
     let mut lessor = Lessor { node, term: None, leases: Default::default(), deadlines: HashMap::new() };
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    let mut revocations = FuturesUnordered::new();
     loop {
         tokio::select! {
             ask = queue.recv() => match ask {
@@ -65,10 +70,17 @@ pub(crate) async fn run(node: Node, mut queue: mpsc::Receiver<Ask>) {
                 }
                 None => return,
             },
-            _ = ticks.tick() => {
-                lessor.sync();
-                lessor.revoke_ended();
-            }
+            Some((revoke, result)) = revocations.next() => lessor.revoked(&revoke, result),
+            _ = ticks.tick() => lessor.sync(),
+        }
+        while revocations.len() < UNDER_WAY
+            && let Some(revoke) = lessor.next_ended()
+        {
+            let node = lessor.node.clone();
+            revocations.push(async move {
+                let result = node.propose(Op::LeaseRevoke(revoke)).await;
+                (revoke, result.map(drop))
+            });
         }
     }
 }
@@ -93,11 +105,9 @@ impl Lessor {
         }
         self.deadlines.retain(|id, d| leases.get(id).is_some_and(|l| l.granted == d.granted));
         for (id, lease) in leases {
-            self.deadlines.entry(*id).or_insert_with(|| Deadline {
-                granted: lease.granted,
-                ttl: lease.ttl,
-                at: Instant::now() + seconds(lease.ttl),
-                revoked: None,
+            self.deadlines.entry(*id).or_insert_with(|| {
+                let at = Instant::now() + seconds(lease.ttl);
+                Deadline { granted: lease.granted, ttl: lease.ttl, at, revoke_at: Some(at) }
             });
         }
     }
@@ -127,25 +137,30 @@ impl Lessor {
                 return Ok(None);
             }
             deadline.at = now + seconds(deadline.ttl);
+            deadline.revoke_at = Some(deadline.at);
         }
         let remaining = deadline.at.saturating_duration_since(now).as_secs() as i64;
         Ok(Some(Time { granted: deadline.ttl, remaining: if renew { deadline.ttl } else { remaining } }))
     }
 
-    fn revoke_ended(&mut self) {
+    /// The lease that ended first and waits for its revocation, which is now under way.
+    fn next_ended(&mut self) -> Option<LeaseRevoke> {
         let now = Instant::now();
-        let due = |d: &Deadline| d.at <= now && d.revoked.is_none_or(|since| now - since >= RETRY);
-        for (id, deadline) in self.deadlines.iter_mut().filter(|(_, d)| due(d)) {
-            deadline.revoked = Some(now);
-            let (node, id, granted) = (self.node.clone(), *id, deadline.granted);
-            tokio::spawn(async move {
-                let revoke = LeaseRevoke { id, expired: true, granted };
-                if let Err(error) = node.propose(Op::LeaseRevoke(revoke)).await
-                    && error != Error::LeaseNotFound
-                {
-                    tracing::warn!(lease = id, %error, "a lease ended but was not revoked; it is tried again");
+        let ended = self.deadlines.iter_mut().filter(|(_, d)| d.revoke_at.is_some_and(|at| at <= now));
+        let (id, deadline) = ended.min_by_key(|(_, d)| d.at)?;
+        deadline.revoke_at = None;
+        Some(LeaseRevoke { id: *id, expired: true, granted: deadline.granted })
+    }
+
+    fn revoked(&mut self, revoke: &LeaseRevoke, result: Result<()>) {
+        match result {
+            Ok(()) | Err(Error::LeaseNotFound) => {}
+            Err(error) => {
+                tracing::warn!(lease = revoke.id, %error, "a lease ended but was not revoked; it is tried again");
+                if let Some(deadline) = self.deadlines.get_mut(&revoke.id).filter(|d| d.granted == revoke.granted) {
+                    deadline.revoke_at = Some(Instant::now() + RETRY);
                 }
-            });
+            }
         }
     }
 }

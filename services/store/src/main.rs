@@ -3,9 +3,6 @@ use std::process::ExitCode;
 
 use trireme_store::Config;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let config: Config = match trireme_service::parse() {
         Ok(config) => config,

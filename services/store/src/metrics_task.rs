@@ -13,9 +13,8 @@ pub(crate) async fn run(node: Node, quota: usize) {
         let flag = |set: bool| f64::from(u8::from(set));
         metrics::gauge!("etcd_server_has_leader").set(flag(standing.leader.is_some()));
         metrics::gauge!("etcd_server_is_leader").set(flag(standing.leads));
-        // What is committed is applied at once, so the two are one number here.
         metrics::gauge!("etcd_server_proposals_applied_total").set(view.applied as f64);
-        metrics::gauge!("etcd_server_proposals_committed_total").set(view.applied as f64);
+        metrics::gauge!("etcd_server_proposals_committed_total").set(node.committed() as f64);
         metrics::gauge!("etcd_server_quota_backend_bytes").set(quota as f64);
         metrics::gauge!("etcd_mvcc_db_total_size_in_bytes").set((state.size() + node.log_bytes()) as f64);
         metrics::gauge!("etcd_mvcc_db_total_size_in_use_in_bytes").set(state.live_size() as f64);

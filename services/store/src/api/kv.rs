@@ -125,8 +125,9 @@ impl Kv for Api {
             let mut state: State = view.state.clone();
             state.txn(&request)?.0
         } else {
-            let size = request.encoded_len();
-            match self.write(Op::Txn(request), size, true).await?.answer {
+            // One that only deletes has to be taken when the quota is spent: it is the way out.
+            let (size, grows) = (request.encoded_len(), mvcc::puts_something(&request));
+            match self.write(Op::Txn(request), size, grows).await?.answer {
                 Some(Answer::Txn(response)) => response,
                 other => return Err(unexpected(other).into()),
             }

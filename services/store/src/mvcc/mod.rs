@@ -26,7 +26,7 @@ use trireme_proto::store::v1::Cause;
 
 pub(crate) use read::{Bounds, RangeQuery};
 pub(crate) use snapshot::{SnapshotReader, write_snapshot};
-pub(crate) use txn::{check_put, check_range, check_txn, is_read_only};
+pub(crate) use txn::{check_put, check_range, check_txn, is_read_only, puts_something};
 
 /// The revision of a store that was never written.
 pub(crate) const FIRST_REVISION: i64 = 1;

@@ -73,6 +73,15 @@ pub(crate) fn is_read_only(request: &TxnRequest) -> bool {
     request.success.iter().chain(&request.failure).all(reads)
 }
 
+/// Whether a transaction may put something, on any path.
+pub(crate) fn puts_something(request: &TxnRequest) -> bool {
+    request.success.iter().chain(&request.failure).any(|op| match &op.request {
+        Some(Request::RequestPut(_)) => true,
+        Some(Request::RequestTxn(nested)) => puts_something(nested),
+        _ => false,
+    })
+}
+
 /// Keys put and ranges deleted by one branch and everything below it.
 #[derive(Default)]
 struct Touched {

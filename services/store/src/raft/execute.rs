@@ -3,16 +3,15 @@ use std::sync::Arc;
 
 use imbl::OrdSet;
 use trireme_proto::etcdserverpb::alarm_request::AlarmAction;
-use trireme_proto::etcdserverpb::request_op::Request;
 use trireme_proto::etcdserverpb::{
-    AlarmMember, AlarmRequest, AlarmResponse, AlarmType, LeaseGrantRequest, LeaseGrantResponse, TxnRequest,
+    AlarmMember, AlarmRequest, AlarmResponse, AlarmType, LeaseGrantRequest, LeaseGrantResponse,
 };
 use trireme_proto::raft::v1 as pb;
 use trireme_proto::raft::v1::command::Op;
 use trireme_proto::raft::v1::reply::Answer;
 
 use crate::error::{Error, Result};
-use crate::mvcc::{Change, Lease, State};
+use crate::mvcc::{self, Change, Lease, State};
 
 type Changes = Option<Arc<[Change]>>;
 
@@ -67,18 +66,10 @@ fn check_alarms(state: &State, op: &Op) -> Result<()> {
     }
     let grows = match op {
         Op::Put(_) | Op::LeaseGrant(_) => true,
-        Op::Txn(txn) => puts_something(txn),
+        Op::Txn(txn) => mvcc::puts_something(txn),
         _ => false,
     };
     if grows && raised(AlarmType::Nospace) { Err(Error::NoSpace) } else { Ok(()) }
-}
-
-fn puts_something(txn: &TxnRequest) -> bool {
-    txn.success.iter().chain(&txn.failure).any(|op| match &op.request {
-        Some(Request::RequestPut(_)) => true,
-        Some(Request::RequestTxn(nested)) => puts_something(nested),
-        _ => false,
-    })
 }
 
 fn grant_lease(state: &mut State, grant: &LeaseGrantRequest, index: u64) -> Result<LeaseGrantResponse> {

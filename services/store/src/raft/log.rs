@@ -56,6 +56,11 @@ impl Log {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// The index of the last entry that is known to be on a majority.
+    pub(crate) fn committed(&self) -> u64 {
+        self.contents.lock().committed.map_or(0, |id| id.index)
+    }
+
     /// The index of the last entry.
     pub(crate) fn last_index(&self) -> u64 {
         self.contents.lock().last().map_or(0, |id| id.index)

@@ -19,6 +19,7 @@ use super::types::{
     Batch, Entry, LogId, Member, Outcomes, Proposal, SnapshotMeta, StorageError, TypeConfig, log_id_from_proto,
     meta_from_proto, meta_to_proto, stored_membership_from_proto,
 };
+use crate::data_dir::make_dir;
 use crate::error::{Error, Result};
 use crate::mvcc::{Change, SnapshotReader, State, write_snapshot};
 
@@ -238,7 +239,7 @@ pub(crate) struct SnapshotStore {
 
 impl SnapshotStore {
     fn open(dir: &Path, cluster_id: u64) -> Result<Self> {
-        std::fs::create_dir_all(dir)?;
+        make_dir(dir)?;
         for entry in std::fs::read_dir(dir)? {
             let path = entry?.path();
             if path.extension().is_some_and(|e| e == "tmp") {

@@ -18,6 +18,7 @@ use trireme_proto::raft::v1 as pb;
 use super::types::{
     Entry, LogId, Vote, entry_from_proto, log_id_from_proto, log_id_to_proto, vote_from_proto, vote_to_proto,
 };
+use crate::data_dir::make_dir;
 use crate::error::{Error, Result};
 
 const FILE_MAGIC: &[u8; 12] = b"trireme-wal\0";
@@ -64,9 +65,11 @@ impl Contents {
         }
         for entry in frame.entries {
             let entry = entry_from_proto(entry)?;
-            let expected = self.last().map_or(entry.log_id.index, |last| last.index + 1);
-            if entry.log_id.index != expected {
-                return Err(Error::Io(format!("entry {} follows {}", entry.log_id.index, expected - 1)));
+            // What the first entry follows is known only at the end: files before this one may have gone since.
+            if let Some(last) = self.entries.back()
+                && entry.log_id.index != last.log_id.index + 1
+            {
+                return Err(Error::Io(format!("entry {} follows {}", entry.log_id.index, last.log_id.index)));
             }
             self.entries.push_back(entry);
         }
@@ -102,7 +105,7 @@ pub(super) struct Wal {
 impl Wal {
     /// Opens the log of a folder, or begins one.
     pub(super) fn open(dir: &Path) -> Result<(Self, Contents)> {
-        std::fs::create_dir_all(dir)?;
+        make_dir(dir)?;
         let mut contents = Contents::default();
         let mut numbers = file_numbers(dir)?;
         // A file whose beginning never reached the disk holds nothing yet.
@@ -120,6 +123,12 @@ impl Wal {
             let path = path_of(dir, *number);
             read_file(&path, *number, i + 1 == numbers.len(), &mut contents)?;
             old.push_back(OldFile { path, last_index: contents.last().map_or(0, |id| id.index) });
+        }
+        if let (Some(first), Some(purged)) = (contents.entries.front(), contents.purged)
+            && first.log_id.index > purged.index + 1
+        {
+            let reason = format!("entries {} to {} are missing", purged.index + 1, first.log_id.index - 1);
+            return Err(Error::data(dir, reason));
         }
         let committed = contents.committed.as_ref().map(log_id_to_proto);
         let (vote, purged) = (contents.vote.as_ref().map(vote_to_proto), contents.purged.as_ref().map(log_id_to_proto));
@@ -390,5 +399,31 @@ mod tests {
         assert_eq!(indexes(&contents), [5]);
         assert_eq!(contents.purged.map(|id| id.index), Some(4));
         assert_eq!(contents.vote, Some(Vote { leader_id: openraft::LeaderId::new(3, 7), committed: true }));
+    }
+
+    #[test]
+    fn what_was_purged_before_and_after_a_rotation_is_not_missed() {
+        let dir = tempfile::tempdir().unwrap();
+        let purge = |index| pb::LogFrame { purged: entry(index).log_id, ..Default::default() };
+        let (mut wal, _) = Wal::open(dir.path()).unwrap();
+        wal.write(&mut frame(1..=5)).unwrap();
+        wal.write(&mut purge(3)).unwrap();
+        wal.size = FILE_SIZE;
+        wal.write(&mut frame([6, 7])).unwrap();
+        wal.write(&mut purge(6)).unwrap();
+        assert_eq!(file_numbers(dir.path()).unwrap(), [2], "the file with entries up to 5 has gone");
+        let (_, contents) = Wal::open(dir.path()).unwrap();
+        assert_eq!(indexes(&contents), [7]);
+        assert_eq!(contents.purged.map(|id| id.index), Some(6));
+    }
+
+    #[test]
+    fn entries_that_are_missing_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut wal, _) = Wal::open(dir.path()).unwrap();
+        wal.write(&mut pb::LogFrame { purged: entry(3).log_id, ..Default::default() }).unwrap();
+        wal.write(&mut frame([6])).unwrap();
+        let error = Wal::open(dir.path()).err().unwrap();
+        assert!(error.to_string().contains("entries 4 to 5 are missing"), "{error}");
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use trireme_testkit::poll::{self, PATIENCE};
 
 use crate::support::{Client, shared};
 
@@ -49,32 +50,58 @@ impl Load {
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
-                    step(&client, i, n, &record, &newest).await;
+                    step(&client, i, n, &record, &newest, &stop).await;
                 }
             });
         }
         Self { stop, tasks, record }
     }
 
-    pub(crate) async fn acknowledged(&self) -> usize {
+    async fn acknowledged(&self) -> usize {
         self.record.lock().await.acknowledged.len()
+    }
+
+    /// Waits until more than so many further writes are acknowledged.
+    pub(crate) async fn goes_on(&self, more: usize) {
+        let before = self.acknowledged().await;
+        poll::found("writes to go on", PATIENCE, async || (self.acknowledged().await > before + more).then_some(()))
+            .await
+            .unwrap();
     }
 
     pub(crate) async fn stop(mut self) -> Record {
         self.stop.store(true, Ordering::Relaxed);
-        while self.tasks.join_next().await.is_some() {}
+        while let Some(client) = self.tasks.join_next().await {
+            client.unwrap();
+        }
         std::mem::take(&mut *self.record.lock().await)
     }
 }
 
-async fn step(client: &Client, i: usize, n: u64, record: &tokio::sync::Mutex<Record>, newest: &AtomicI64) {
-    // A read has to show at least what was acknowledged to anyone before it began.
-    let floor = newest.load(Ordering::SeqCst);
+async fn step(
+    client: &Client,
+    i: usize,
+    n: u64,
+    record: &tokio::sync::Mutex<Record>,
+    newest: &AtomicI64,
+    stop: &AtomicBool,
+) {
     let limit = Duration::from_secs(10);
-    let seen = match tokio::time::timeout(limit, client.get(REGISTER)).await {
-        Ok(Ok(kv)) => kv.map_or(0, |kv| kv.mod_revision),
-        _ => return refused(record).await,
-    };
+    let read = poll::found("an answer to a read", PATIENCE, async || {
+        if stop.load(Ordering::Relaxed) {
+            return Some(None);
+        }
+        // A read has to show at least what was acknowledged to anyone before it began.
+        let floor = newest.load(Ordering::SeqCst);
+        match tokio::time::timeout(limit, client.get(REGISTER)).await {
+            Ok(Ok(kv)) => Some(Some((floor, kv.map_or(0, |kv| kv.mod_revision)))),
+            _ => {
+                record.lock().await.refused += 1;
+                None
+            }
+        }
+    });
+    let Some((floor, seen)) = read.await.unwrap() else { return };
     if seen < floor {
         record.lock().await.faults.push(format!("a read saw {seen} after {floor} was acknowledged"));
     }
@@ -87,7 +114,10 @@ async fn step(client: &Client, i: usize, n: u64, record: &tokio::sync::Mutex<Rec
             record.acknowledged.push((began, Instant::now()));
         }
         Ok(Ok(Err(_))) => {}
-        _ => return refused(record).await,
+        _ => {
+            record.lock().await.refused += 1;
+            return;
+        }
     }
     let key = format!("load/{i}/{n}");
     let began = Instant::now();
@@ -97,13 +127,8 @@ async fn step(client: &Client, i: usize, n: u64, record: &tokio::sync::Mutex<Rec
             record.puts.push((key, revision));
             record.acknowledged.push((began, Instant::now()));
         }
-        _ => refused(record).await,
+        _ => record.lock().await.refused += 1,
     }
-}
-
-async fn refused(record: &tokio::sync::Mutex<Record>) {
-    record.lock().await.refused += 1;
-    tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
 impl Record {

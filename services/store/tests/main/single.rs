@@ -1,21 +1,23 @@
 //! One member.
 use std::time::Duration;
 
+use tokio::time::Instant;
 use trireme_proto::etcdserverpb as pb;
+use trireme_proto::etcdserverpb::request_op::Request;
 use trireme_proto::store::v1::{Cause, Fence};
+use trireme_testkit::poll::{self, PATIENCE};
 
 use crate::history::Load;
-use crate::support::{Cluster, poll};
+use crate::support::Cluster;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_writes_survive_kill_9() {
     let mut cluster = Cluster::start(1, &[]).await;
     let mut last_revision = 0;
-    for round in 0..4u64 {
+    for round in 0..4 {
         let load = Load::start(vec![cluster.client(0); 8]);
-        poll("some writes", Duration::from_secs(30), || async { (load.acknowledged().await > 100).then_some(()) })
-            .await;
-        tokio::time::sleep(Duration::from_millis(round * 7)).await;
+        // Elsewhere in the life of a batch each time.
+        load.goes_on(100 + round * 37).await;
         cluster.kill(0);
         let record = load.stop().await;
         cluster.restart(0).await;
@@ -48,13 +50,15 @@ async fn the_log_is_cut_and_a_start_from_a_snapshot_has_everything() {
     let revision = client.read_index().await.unwrap().revision;
     client.compact(revision).await.unwrap();
     let wal = cluster.data_dir(0).join("wal");
-    poll("the log to be cut", Duration::from_secs(30), || async {
+    poll::found("the log to be cut", PATIENCE, async || {
         // A write, so that files change hands.
         client.put("tick", vec![b'z'; 50_000]).await.unwrap();
         let files = std::fs::read_dir(&wal).unwrap().map(|e| e.unwrap().metadata().unwrap().len());
         (files.sum::<u64>() < 30 << 20).then_some(())
     })
-    .await;
+    .await
+    .unwrap();
+    assert_eq!(cluster.snapshots(0), 1);
     let (hash, incarnation) = (client.hash(0).await.unwrap(), client.read_index().await.unwrap().incarnation);
     cluster.kill(0);
     cluster.restart(0).await;
@@ -111,17 +115,21 @@ async fn leases_end_after_a_restart_too_and_never_early() {
     client.leases().lease_grant(grant).await.unwrap();
     let put = pb::PutRequest { key: "leased".into(), lease: 5, ..Default::default() };
     client.kv().put(put).await.unwrap();
+    poll::found("most of its life to be over", PATIENCE, async || {
+        let look = pb::LeaseTimeToLiveRequest { id: 5, keys: false };
+        (client.leases().lease_time_to_live(look).await.unwrap().into_inner().ttl <= 1).then_some(())
+    })
+    .await
+    .unwrap();
     cluster.kill(0);
+    let restarted = Instant::now();
     cluster.restart(0).await;
     let client = cluster.client(0);
-    let began = tokio::time::Instant::now();
-    assert!(client.get("leased").await.unwrap().is_some());
-    poll("the lease to end", Duration::from_secs(15), || async {
-        client.get("leased").await.unwrap().is_none().then_some(())
-    })
-    .await;
+    poll::found("the lease to end", PATIENCE, async || client.get("leased").await.unwrap().is_none().then_some(()))
+        .await
+        .unwrap();
     // The clock began anew with the new leader.
-    assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(restarted.elapsed() >= Duration::from_secs(3), "{:?}", restarted.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -140,13 +148,16 @@ async fn strangers_are_refused() {
 async fn a_full_store_takes_deletions_and_says_why() {
     let cluster = Cluster::start(1, &["--quota-backend-bytes=1000000"]).await;
     let client = cluster.client(0);
-    let refused = poll("the quota to be spent", Duration::from_secs(30), || async {
-        client.put("fill", vec![b'x'; 100_000]).await.err()
-    })
-    .await;
+    let refused =
+        poll::found("the quota to be spent", PATIENCE, async || client.put("fill", vec![b'x'; 100_000]).await.err())
+            .await
+            .unwrap();
     assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
     assert_eq!(refused.message(), "etcdserver: mvcc: database space exceeded");
     let delete = pb::DeleteRangeRequest { key: "fill".into(), ..Default::default() };
-    client.kv().delete_range(delete).await.unwrap();
+    client.kv().delete_range(delete.clone()).await.unwrap();
+    // So deletes an API server: in a transaction.
+    let in_txn = pb::RequestOp { request: Some(Request::RequestDeleteRange(delete)) };
+    client.kv().txn(pb::TxnRequest { success: vec![in_txn], ..Default::default() }).await.unwrap();
     assert!(client.status().await.unwrap().errors[0].contains("NOSPACE"));
 }

@@ -1,14 +1,11 @@
 //! Members as processes, and clients for them.
 use std::fs::File;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
-use tokio::time::Instant;
 use tonic::transport::Channel;
 use trireme_proto::etcdserverpb as pb;
 use trireme_proto::etcdserverpb::cluster_client::ClusterClient;
@@ -20,24 +17,10 @@ use trireme_proto::etcdserverpb::request_op::Request;
 use trireme_proto::etcdserverpb::watch_client::WatchClient;
 use trireme_proto::store::v1::store_client::StoreClient;
 use trireme_service::tls::{self, Authorities, Identity};
+use trireme_testkit::poll::{self, PATIENCE};
+use trireme_testkit::ports;
 
 pub(crate) type Answer<T> = Result<T, tonic::Status>;
-
-/// Calls `look` until it finds something.
-pub(crate) async fn poll<T, F: Future<Output = Option<T>>>(
-    what: &str,
-    limit: Duration,
-    mut look: impl FnMut() -> F,
-) -> T {
-    let deadline = Instant::now() + limit;
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "{what}: not within {limit:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
 
 fn write_pki(dir: &Path) {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -50,10 +33,6 @@ fn write_pki(dir: &Path) {
     let key = KeyPair::generate().unwrap();
     std::fs::write(dir.join("member.crt"), params.signed_by(&key, &issuer).unwrap().pem()).unwrap();
     std::fs::write(dir.join("member.key"), key.serialize_pem()).unwrap();
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// One member, running or not.
@@ -79,9 +58,9 @@ impl Cluster {
         write_pki(dir.path());
         let member = |i| Member {
             name: format!("m{i}"),
-            client_port: free_port(),
-            pages_port: free_port(),
-            peer_port: free_port(),
+            client_port: ports::reserve().unwrap(),
+            pages_port: ports::reserve().unwrap(),
+            peer_port: ports::reserve().unwrap(),
             child: None,
         };
         let flags = flags.iter().map(|f| (*f).to_owned()).collect();
@@ -97,6 +76,12 @@ impl Cluster {
 
     pub(crate) fn data_dir(&self, i: usize) -> PathBuf {
         self.dir.path().join(&self.members[i].name)
+    }
+
+    /// How many snapshots a member has on disk.
+    pub(crate) fn snapshots(&self, i: usize) -> usize {
+        let files = std::fs::read_dir(self.data_dir(i).join("snap")).into_iter().flatten();
+        files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|e| e == "snap")).count()
     }
 
     pub(crate) fn command(&self, i: usize) -> Command {
@@ -137,10 +122,9 @@ impl Cluster {
 
     /// Waits until a member answers linearizable reads.
     pub(crate) async fn ready(&self, i: usize) {
-        poll(&format!("member {i} serves\n{}", self.dir.path().display()), Duration::from_secs(60), || async {
-            self.client(i).read_index().await.ok()
-        })
-        .await;
+        poll::found(&format!("member {i} serves"), PATIENCE, async || self.client(i).read_index().await.ok())
+            .await
+            .unwrap();
     }
 
     pub(crate) fn kill(&mut self, i: usize) {
@@ -156,9 +140,8 @@ impl Cluster {
 
     /// The member that leads, among those that run.
     pub(crate) async fn leader(&self) -> usize {
-        poll("a leader", Duration::from_secs(30), || async {
-            for (i, member) in self.members.iter().enumerate().filter(|(_, m)| m.child.is_some()) {
-                let _ = member;
+        poll::found("a leader", PATIENCE, async || {
+            for (i, _) in self.members.iter().enumerate().filter(|(_, m)| m.child.is_some()) {
                 if let Ok(status) = self.client(i).status().await
                     && status.leader != 0
                     && status.leader == status.header.unwrap().member_id
@@ -169,6 +152,7 @@ impl Cluster {
             None
         })
         .await
+        .unwrap()
     }
 
     pub(crate) fn client(&self, i: usize) -> Client {

@@ -1,9 +1,8 @@
 //! The spans of a write.
-use std::time::Duration;
-
 use trireme_proto::etcdserverpb as pb;
+use trireme_testkit::poll::{self, PATIENCE};
 
-use crate::support::{Client, Cluster, poll};
+use crate::support::{Client, Cluster};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";
@@ -43,7 +42,7 @@ async fn a_traced_write_is_one_chain_over_all_members_and_is_told_once() {
     // A write without a trace leaves no span.
     cluster.client(entry).put("untraced", "x").await.unwrap();
     traced_put(&cluster.client(entry)).await;
-    let all = poll("spans of all members", Duration::from_secs(10), || async {
+    let all = poll::found("spans of all members", PATIENCE, async || {
         let mut all = Vec::new();
         for i in 0..3 {
             all.extend(spans(&cluster, i).await);
@@ -51,7 +50,8 @@ async fn a_traced_write_is_one_chain_over_all_members_and_is_told_once() {
         let count = |name: &str| all.iter().filter(|s| s.name == name).count();
         (count("mvcc.apply") == 3 && count("raft.replicate") >= 2).then_some(all)
     })
-    .await;
+    .await
+    .unwrap();
     let one = |name: &str| all.iter().find(|s| s.name == name).unwrap_or_else(|| panic!("no {name} in {all:?}"));
     assert_eq!(one("kv.Put").parent, CALLER);
     assert_eq!(one("raft.propose").parent, one("kv.Put").id);

@@ -1,6 +1,4 @@
 //! Watches: each revision once, in order, whole.
-use std::time::Duration;
-
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
@@ -8,6 +6,7 @@ use trireme_proto::etcdserverpb as pb;
 use trireme_proto::etcdserverpb::request_op::Request;
 use trireme_proto::etcdserverpb::watch_request::RequestUnion;
 use trireme_proto::mvccpb::Event;
+use trireme_testkit::poll::PATIENCE;
 
 use crate::support::{Client, Cluster, end_of};
 
@@ -44,8 +43,7 @@ pub(crate) async fn read_until(stream: &mut Streaming<pb::WatchResponse>, revisi
             events.extend(response.events);
         }
     };
-    let limit = Duration::from_secs(60);
-    assert!(tokio::time::timeout(limit, reading).await.is_ok(), "no revision {revision} within {limit:?}");
+    assert!(tokio::time::timeout(PATIENCE, reading).await.is_ok(), "no revision {revision} within {PATIENCE:?}");
     events
 }
 
@@ -101,7 +99,7 @@ async fn a_watcher_that_does_not_read_holds_up_nobody_and_misses_nothing() {
             last = last.max(revision.unwrap());
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), writing).await.expect("writes go on");
+    tokio::time::timeout(PATIENCE, writing).await.expect("writes go on");
     check_each_once(&read_until(&mut slow, last).await, first + 1..=last, 1);
 }
 
@@ -122,4 +120,47 @@ async fn a_compaction_ends_watches_of_what_is_gone_only() {
     let ended = gone.message().await.unwrap().unwrap();
     assert!(ended.canceled);
     assert_eq!(ended.compact_revision, last);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_compaction_behind_a_slow_stream_ends_only_what_it_took_something_from() {
+    let cluster = Cluster::start(1, &[]).await;
+    let client = cluster.client(0);
+    // Two watches on one stream: one that will have missed something, one that waits for what is still to come.
+    let first = client.put("a/0", "x").await.unwrap();
+    let awaited = first + 6001;
+    let create = |prefix: &str, id, start_revision| pb::WatchRequest {
+        request_union: Some(RequestUnion::CreateRequest(pb::WatchCreateRequest {
+            key: prefix.to_owned().into(),
+            range_end: end_of(prefix),
+            start_revision,
+            watch_id: id,
+            ..Default::default()
+        })),
+    };
+    let (requests, outgoing) = mpsc::channel(4);
+    requests.send(create("a/", 1, first + 1)).await.unwrap();
+    requests.send(create("b/", 2, awaited)).await.unwrap();
+    let mut stream = client.watches().watch(ReceiverStream::new(outgoing)).await.unwrap().into_inner();
+    for _ in 0..2 {
+        assert!(stream.message().await.unwrap().unwrap().created);
+    }
+    // Nobody reads: the windows on the way fill, then the stream falls behind what is kept for quick ones.
+    for batch in 0..60 {
+        let puts = (0..100).map(|i| client.put("a/x", vec![b'x'; 4000 + batch + i]));
+        futures::future::try_join_all(puts).await.unwrap();
+    }
+    let wanted = client.put("b/0", "x").await.unwrap();
+    assert_eq!(wanted, awaited);
+    let last = client.put("b/1", "x").await.unwrap();
+    client.compact(wanted).await.unwrap();
+    let mut seen = Vec::new();
+    while !seen.contains(&last) {
+        let response = tokio::time::timeout(PATIENCE, stream.message()).await.expect("goes on").unwrap().unwrap();
+        match response.watch_id {
+            1 => assert!(!response.canceled || response.compact_revision == wanted),
+            _ => seen.extend(response.events.iter().map(|e| e.kv.as_ref().unwrap().mod_revision)),
+        }
+    }
+    assert_eq!(seen, [wanted, last], "each once, in order");
 }

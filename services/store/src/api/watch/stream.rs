@@ -174,7 +174,7 @@ impl WatchStream {
 
     async fn catch_up(&mut self, view: &View) -> Sent {
         if self.position + 1 < view.state.first_logged() {
-            return self.give_up(view).await;
+            self.give_up(view).await?;
         }
         let mut batch = Batch::default();
         for (revision, changes) in view.state.changes_from(self.position + 1) {
@@ -187,11 +187,11 @@ impl WatchStream {
         self.show_all(&batch.take()).await
     }
 
-    /// What the watches wait for is compacted: they end.
+    /// What some watches wait for is compacted: they end. The others go on where the changes begin.
     async fn give_up(&mut self, view: &View) -> Sent {
-        self.position = view.state.revision;
-        let ended: Vec<i64> =
-            self.watchers.iter().filter(|(_, w)| w.from < view.state.compacted).map(|(id, _)| *id).collect();
+        let first = view.state.first_logged();
+        self.position = first - 1;
+        let ended: Vec<i64> = self.watchers.iter().filter(|(_, w)| w.from < first).map(|(id, _)| *id).collect();
         for id in ended {
             self.watchers.remove(&id);
             metrics::gauge!("etcd_debugging_mvcc_watcher_total").decrement(1.0);
