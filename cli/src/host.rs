@@ -29,10 +29,16 @@ pub(crate) fn addresses() -> anyhow::Result<String> {
     run("ip", &["-4", "-o", "addr"])
 }
 
+/// Whether this network namespace has such an interface (sysfs may show the namespace that mounted it).
+fn has_link(name: &str) -> bool {
+    let devices = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
+    devices.lines().filter_map(|l| l.split_once(':')).any(|(device, _)| device.trim() == name)
+}
+
 /// The bridge with this machine's address, forwarding on, and the nodes' way out masqueraded.
 pub(crate) fn ensure_bridge(instance: &Instance) -> anyhow::Result<()> {
     let bridge = instance.bridge();
-    if !Path::new("/sys/class/net").join(&bridge).exists() {
+    if !has_link(&bridge) {
         run("ip", &["link", "add", &bridge, "type", "bridge"])?;
     }
     run("ip", &["addr", "replace", &format!("{}/24", instance.host_address()), "dev", &bridge])?;
@@ -60,7 +66,7 @@ pub(crate) fn ensure_namespace(instance: &Instance, n: u8) -> anyhow::Result<()>
     };
     inside(&["link", "set", "lo", "up"])?;
     let veth = veth(instance, n);
-    if !Path::new("/sys/class/net").join(&veth).exists() {
+    if !has_link(&veth) {
         run("ip", &["link", "add", &veth, "type", "veth", "peer", "name", "eth0", "netns", &namespace])?;
     }
     run("ip", &["link", "set", &veth, "master", &instance.bridge(), "up"])?;
@@ -74,7 +80,7 @@ pub(crate) fn ensure_namespace(instance: &Instance, n: u8) -> anyhow::Result<()>
 pub(crate) fn remove(instance: &Instance) -> anyhow::Result<()> {
     for n in instance.nodes.keys() {
         let veth = veth(instance, *n);
-        if Path::new("/sys/class/net").join(&veth).exists() {
+        if has_link(&veth) {
             run("ip", &["link", "del", &veth])?;
         }
         let namespace = instance.namespace(*n);
@@ -83,7 +89,7 @@ pub(crate) fn remove(instance: &Instance) -> anyhow::Result<()> {
         }
     }
     let bridge = instance.bridge();
-    if Path::new("/sys/class/net").join(&bridge).exists() {
+    if has_link(&bridge) {
         run("ip", &["link", "del", &bridge])?;
     }
     let table = table(instance);

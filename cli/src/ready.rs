@@ -22,11 +22,17 @@ use crate::{
 /// One attempt may take this long.
 const ATTEMPT: Duration = Duration::from_secs(2);
 
-/// Waits until `process` serves, at most `patience`.
+/// Waits until `process` serves, at most `patience`. It may wait for one of `started` itself: if one of those ends,
+/// that one is at fault.
 ///
 /// # Errors
-/// It ended, or it does not serve in time: with the last lines of its log.
-pub(crate) async fn wait(process: &Process, state: &State, patience: Duration) -> anyhow::Result<()> {
+/// One of them ended, or `process` does not serve in time: with the last lines of its log.
+pub(crate) async fn wait(
+    process: &Process,
+    started: &[&Process],
+    state: &State,
+    patience: Duration,
+) -> anyhow::Result<()> {
     let deadline = Instant::now() + patience;
     loop {
         let attempt = tokio::time::timeout(ATTEMPT, serves(&process.ready)).await;
@@ -35,16 +41,18 @@ pub(crate) async fn wait(process: &Process, state: &State, patience: Duration) -
             Ok(Err(e)) => format!("{e:#}"),
             Err(_) => "no answer".to_owned(),
         };
-        let log = state.log(&process.name);
-        if process::pid(state, &process.name)?.is_none() {
-            bail!("{} ended; the end of {}:\n{}", process.name, log.display(), process.last_words(state));
+        for started in started {
+            if process::pid(state, &started.name)?.is_none() {
+                let log = state.log(&started.name);
+                bail!("{} ended; the end of {}:\n{}", started.name, log.display(), started.last_words(state));
+            }
         }
         if Instant::now() >= deadline {
             bail!(
                 "{} does not serve after {} s ({said}); the end of {}:\n{}",
                 process.name,
                 patience.as_secs(),
-                log.display(),
+                state.log(&process.name).display(),
                 process.last_words(state)
             );
         }

@@ -22,12 +22,27 @@ const OF_THE_HOST: [&str; 3] = ["/etc/resolv.conf", "/etc/ssl/certs/ca-certifica
 /// The machine's addresses: ours, its own, the network.
 const NETWORK: [&str; 3] = ["10.254.77.1", "10.254.77.2", "10.254.77.0/24"];
 const NAMESPACE: &str = "trireme-bare";
+const LINK: &str = "tri-bare";
 
 #[test]
 #[ignore = "compiles everything for release on a machine made for it: a quarter of an hour, and needs the network"]
 fn two_commands_on_a_bare_machine() -> anyhow::Result<()> {
-    let machine = Machine::new()?;
-    println!("{}", machine.run("cd /root/trireme && cargo xtask up")?);
+    let mut machine = Machine::new()?;
+    let outcome = check(&mut machine);
+    if outcome.is_err() {
+        eprintln!("{}", machine.run("tail -n 20 trireme/.trireme/logs/*.log")?);
+    }
+    outcome
+}
+
+fn check(machine: &mut Machine) -> anyhow::Result<()> {
+    let said = machine.run("cd /root/trireme && cargo xtask up")?;
+    println!("{said}");
+    // What it tells its user to type.
+    let export = |name: &str| said.lines().map(str::trim).find(|l| l.starts_with(&format!("export {name}=")));
+    let exports = [export("PATH"), export("KUBECONFIG"), export("CONTAINERD_ADDRESS")];
+    let exports: Vec<&str> = exports.into_iter().map(|e| e.context("no such line")).collect::<Result<_, _>>()?;
+    machine.shell = exports.join("; ");
 
     let nodes = machine.json("kubectl get nodes -o json")?;
     assert!(nodes.len() == 1 && nodes.iter().all(is_ready), "{nodes:?}");
@@ -40,8 +55,7 @@ fn two_commands_on_a_bare_machine() -> anyhow::Result<()> {
     })?;
     println!("{}", machine.run("kubectl get nodes,pods -A")?);
 
-    let socket = machine.run("find /root/trireme/.trireme -name containerd.sock")?;
-    let tasks = machine.run(&format!("ctr --address {} -n k8s.io tasks ls", socket.trim()))?;
+    let tasks = machine.run("ctr -n k8s.io tasks ls")?;
     for pod in &pods {
         let id = pod["status"]["containerStatuses"][0]["containerID"].as_str().context("containerID")?;
         let id = id.strip_prefix("containerd://").context("containerd://")?;
@@ -79,6 +93,8 @@ struct Machine {
     init: Child,
     /// The same process as the host numbers it.
     pid: u32,
+    /// What its user has typed into the shell before.
+    shell: String,
 }
 
 impl Machine {
@@ -101,19 +117,20 @@ impl Machine {
         network()?;
         let script = format!(
             "set -e; root={root}; mount --bind $root $root; mount --bind {rust} $root/opt/rust; \
-             mount -o remount,bind,ro $root/opt/rust; mount --rbind /sys $root/sys; mount --rbind /dev $root/dev; \
+             mount -o remount,bind,ro $root/opt/rust; mount -t sysfs sysfs $root/sys; \
+             mount --rbind /sys/fs/cgroup $root/sys/fs/cgroup; mount --rbind /dev $root/dev; \
              mount -t proc proc $root/proc; mount -t tmpfs tmpfs $root/run; mount -t tmpfs tmpfs $root/tmp; \
              cd $root; pivot_root . .; umount -l .; hostname bare; touch /run/made; exec sleep infinity",
             root = path.display(),
             rust = sysroot.display(),
         );
-        let init = Command::new("ip")
-            .args(["netns", "exec", NAMESPACE])
+        let init = Command::new("nsenter")
+            .arg(format!("--net=/run/netns/{NAMESPACE}"))
             .args(["unshare", "--mount", "--pid", "--uts", "--fork", "--kill-child", "--propagation", "private"])
             .args(["sh", "-c", &script])
             .stdin(Stdio::null())
             .spawn()?;
-        let mut machine = Self { root, pid: init.id(), init };
+        let mut machine = Self { root, pid: init.id(), init, shell: "true".to_owned() };
         machine.pid = poll::until("the machine's first process", Duration::from_secs(10), || machine.first_process())?;
         poll::until("the machine", Duration::from_secs(10), || machine.run("test -e /run/made").map(drop))?;
         Ok(machine)
@@ -133,8 +150,8 @@ impl Machine {
             "/opt/rust/bin:/root/.cache/trireme/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
         let mut command = Command::new("nsenter");
         command.args(["--target", &pid, "--mount", "--pid", "--uts", "--net", "--root"]);
-        command.args(["bash", "-c", &format!("cd /root && {line}")]).env_clear().current_dir("/");
-        command.envs([("PATH", path), ("HOME", "/root"), ("KUBECONFIG", "/root/trireme/.trireme/kubeconfig")]);
+        command.args(["bash", "-c", &format!("cd /root; {}; {line}", self.shell)]).env_clear().current_dir("/");
+        command.envs([("PATH", path), ("HOME", "/root")]);
         host(&mut command)
     }
 
@@ -149,6 +166,7 @@ impl Drop for Machine {
     fn drop(&mut self) {
         let _ = self.init.kill();
         let _ = self.init.wait();
+        let _ = host(Command::new("ip").args(["link", "delete", LINK]));
         let _ = host(Command::new("ip").args(["netns", "delete", NAMESPACE]));
         let _ = host(Command::new("nft").args(["delete", "table", "ip", NAMESPACE]));
         eprintln!("{} is removed", self.root.path().display());
@@ -159,8 +177,8 @@ impl Drop for Machine {
 fn network() -> anyhow::Result<()> {
     let [ours, its, all] = NETWORK;
     let lines = format!(
-        "set -e; ip netns add {NAMESPACE}; ip link add tri-bare type veth peer name eth0 netns {NAMESPACE}; \
-         ip address add {ours}/24 dev tri-bare; ip link set tri-bare up; \
+        "set -e; ip netns add {NAMESPACE}; ip link add {LINK} type veth peer name eth0 netns {NAMESPACE}; \
+         ip address add {ours}/24 dev {LINK}; ip link set {LINK} up; \
          ip -n {NAMESPACE} link set lo up; ip -n {NAMESPACE} address add {its}/24 dev eth0; \
          ip -n {NAMESPACE} link set eth0 up; ip -n {NAMESPACE} route add default via {ours}; \
          sysctl -qw net.ipv4.ip_forward=1; nft add table ip {NAMESPACE}; \

@@ -2,7 +2,7 @@
 
 use crate::{
     build::{self, Profile},
-    images,
+    images, paths,
     run::{command, run as execute},
     setup,
 };
@@ -15,5 +15,10 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
         build::services(Profile::Release)?;
         images::run()?;
     }
-    execute(command(Profile::Release.folder().join("trireme")).arg("up").args(arguments))
+    execute(command(Profile::Release.folder().join("trireme")).arg("up").args(arguments))?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if !std::env::split_paths(&path).any(|folder| folder.join("kubectl").is_file()) {
+        println!("  export PATH={}:$PATH", paths::venv().join("bin").display());
+    }
+    Ok(())
 }

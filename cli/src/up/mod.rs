@@ -219,13 +219,14 @@ async fn start(state: &State, processes: &[Process], screen: &Screen) -> anyhow:
         process.start(state)?;
     }
     for runtime in others.iter().filter(|p| service(&p.name) == "containerd") {
-        ready::wait(runtime, state, PATIENCE).await?;
+        ready::wait(runtime, &others, state, PATIENCE).await?;
     }
     for kubelet in kubelets {
         kubelet.start(state)?;
     }
+    let all: Vec<&Process> = processes.iter().collect();
     for process in processes {
-        screen.step_async(&process.name, ready::wait(process, state, PATIENCE)).await?;
+        screen.step_async(&process.name, ready::wait(process, &all, state, PATIENCE)).await?;
     }
     Ok(())
 }

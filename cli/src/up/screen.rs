@@ -68,6 +68,12 @@ impl Screen {
         println!("\nThe API server is at {server}. Everything took {:.1} s. Next:", took.as_secs_f64());
         println!("  export KUBECONFIG={}", state.kubeconfig().display());
         println!("  kubectl get nodes,pods -A");
+        if let Some(runtime) = processes.iter().find(|p| p.name.starts_with("containerd"))
+            && let Ready::Socket(path) = &runtime.ready
+        {
+            println!("  export CONTAINERD_ADDRESS={}", path.display());
+            println!("  ctr -n k8s.io tasks ls");
+        }
         Ok(())
     }
 }
