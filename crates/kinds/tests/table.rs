@@ -131,14 +131,18 @@ fn the_facts_are_what_is_published() {
     assert!(types > 600 && fields > 2400, "{types} types, {fields} fields");
 }
 
-/// Each field of each kind has the protobuf number that its recorded encoding uses: no number is missing or doubled.
+/// Each field has a protobuf number of its own. (A Table has no protobuf encoding; apiVersion and kind of whole objects
+/// travel in the envelope; embedded structures have numbers of their own.)
 #[test]
 fn protobuf_numbers_are_there_and_differ() {
-    for (_, ty) in Registry::builtin().schema().iter() {
+    for (_, ty) in Registry::builtin().schema().iter().filter(|(_, ty)| !ty.name.contains(".meta.v1.Table")) {
         let Shape::Object(object) = &ty.shape else { continue };
-        // apiVersion and kind travel in the envelope; embedded structures have numbers of their own.
         let mut seen = BTreeSet::new();
-        for field in object.fields.iter().filter(|f| f.embedded.is_empty() && f.proto_number != 0) {
+        for field in object.fields.iter().filter(|f| f.embedded.is_empty()) {
+            if field.proto_number == 0 {
+                assert!(["apiVersion", "kind"].contains(&&*field.name), "{}.{} has no number", ty.name, field.name);
+                continue;
+            }
             assert!(seen.insert(field.proto_number), "{}.{} shares number {}", ty.name, field.name, field.proto_number);
         }
     }

@@ -4,13 +4,16 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-/// `$TRIREME_GOLDEN`, by default `../shared/golden` beside the repository; a test that needs it is skipped without it.
+/// `$TRIREME_GOLDEN`, by default `../shared/golden` beside the repository; a test that needs it is skipped without it,
+/// unless it was named.
 fn folder() -> Option<PathBuf> {
-    let folder = std::env::var_os("TRIREME_GOLDEN")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden"), PathBuf::from);
+    let named = std::env::var_os("TRIREME_GOLDEN").map(PathBuf::from);
+    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden");
+    let folder = named.clone().unwrap_or_else(beside);
     if folder.is_dir() {
         return Some(folder);
     }
+    assert!(named.is_none(), "no golden record in {}", folder.display());
     eprintln!("skipped: no golden record in {} (set TRIREME_GOLDEN)", folder.display());
     None
 }
