@@ -7,6 +7,7 @@
 //! - [`names`], [`labels`], [`fields`], [`quantity`], [`int_or_string`], [`time`]: small languages inside objects.
 //! - [`schema`]: what the fields of a kind are, and what follows from that alone.
 //! - [`codec`], [`patch`]: bodies that come in, whole or as a change.
+//! - [`shard`]: which slice of the keys an object is in.
 //! - [`path`], [`field`], [`status`]: what is wrong, where, and how it is said.
 //!
 //! Invariants: a message that a client can see is Kubernetes' own, letter by letter ([`go`] prints values as Go
@@ -27,6 +28,7 @@ pub mod patch;
 pub mod path;
 pub mod quantity;
 pub mod schema;
+pub mod shard;
 pub mod status;
 pub mod time;
 pub mod tree;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tonic::Code;
+use trireme_machinery::shard::Range;
 use trireme_proto::resources::v1::watch_event::Type;
 use trireme_proto::resources::v1::watch_request::{Close, Open, Progress, Request as Ask};
 use trireme_proto::resources::v1::{Fence, Request, WatchEvent, WatchRequest};
@@ -131,4 +132,58 @@ async fn a_writer_that_lost_its_claim_is_refused() {
     );
     assert_eq!(cluster.get(&format!("{path}/three")).await.status, 404);
     tokio::time::timeout(Duration::from_secs(1), cluster.get(&format!("{path}/one"))).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_claim_is_good_for_its_shard_only() {
+    let cluster = Cluster::start().await;
+    cluster.namespace("a").await;
+    // Two shards: one of them has the namespace.
+    let halves = [Range::of(0, 2).unwrap(), Range::of(1, 2).unwrap()];
+    let (own, other) = if halves[0].holds("a") { (halves[0], halves[1]) } else { (halves[1], halves[0]) };
+    let elsewhere = (0..).map(|n| format!("b{n}")).find(|name| other.holds(name)).unwrap();
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+    let mut epochs = Vec::new();
+    for (name, keys) in [("own", own), ("other", other)] {
+        let annotations = json!({"trireme.dev/selector": keys.to_string()});
+        let metadata = json!({"name": name, "annotations": annotations});
+        let record = cluster.post(leases, &json!({"metadata": metadata, "spec": {"holderIdentity": "w1"}})).await;
+        assert_eq!(record.status, 201, "{}", record.text);
+        epochs.push(record.version().parse::<i64>().unwrap());
+    }
+    let mut door = cluster.door("user-root").await;
+    let fence = |claim: usize, key: &str| Fence {
+        controller: "c".to_owned(),
+        key: key.to_owned(),
+        shard: claim as u32,
+        epoch: epochs[claim],
+        claim: ["own", "other"][claim].to_owned(),
+    };
+    let write = |name: &str, fence: Fence| Request {
+        body: json!({"metadata": {"name": name}}).to_string().into(),
+        fence: Some(fence),
+        ..maps("create", "")
+    };
+    door.r#do(write("x", fence(0, "a/x"))).await.unwrap();
+    // Neither what is reconciled nor what is written may lie in another shard.
+    for wrong in
+        [write("y", fence(1, "a/y")), write("y", fence(0, &format!("{elsewhere}/y"))), write("y", fence(1, "y"))]
+    {
+        let refused = door.r#do(wrong).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Aborted, "{refused}");
+        let status: Value = serde_json::from_slice(refused.details()).unwrap();
+        assert_eq!((status["code"].as_i64(), status["reason"].as_str()), (Some(409), Some("Conflict")));
+        assert_eq!(status["details"]["causes"][0]["reason"], "ClaimLost", "{status}");
+    }
+    let deleted = door.r#do(Request { fence: Some(fence(1, "x")), ..maps("delete", "x") }).await.unwrap_err();
+    assert_eq!(deleted.code(), Code::Aborted);
+    door.r#do(Request { fence: Some(fence(0, "a/x")), ..maps("delete", "x") }).await.unwrap();
+    // Which shard a new cluster-scoped object is in, its uid says, and that nobody knows yet; but a Namespace has its name.
+    let cluster_scoped = |resource: &str, name: &str| Request {
+        resource: resource.to_owned(),
+        namespace: String::new(),
+        ..write(name, fence(1, name))
+    };
+    assert_eq!(door.r#do(cluster_scoped("nodes", "n")).await.unwrap_err().code(), Code::Aborted);
+    door.r#do(cluster_scoped("namespaces", &elsewhere)).await.unwrap();
 }

@@ -176,8 +176,8 @@ impl Actor {
     /// Writes this worker into the record, if the record (and the other's Lease) are still what was read.
     async fn take(&mut self, before: Option<Lease>, compare: Option<Fence>) -> Result<(), Error> {
         let now = self.settings.clock.now();
-        let Settings { name, selector, duration, .. } = &self.settings;
-        let record = record::claim_record(before.as_ref(), name, selector, &self.identity, *duration, now);
+        let Settings { name, keys, duration, .. } = &self.settings;
+        let record = record::claim_record(before.as_ref(), name, *keys, &self.identity, *duration, now);
         let params = PostParams::default();
         let write = async {
             match &before {
@@ -214,8 +214,8 @@ impl Actor {
             _ => {}
         }
         let now = self.settings.clock.now();
-        let Settings { name, selector, duration, .. } = &self.settings;
-        let next = record::claim_record(record.as_ref(), name, selector, &self.identity, *duration, now);
+        let Settings { name, keys, duration, .. } = &self.settings;
+        let next = record::claim_record(record.as_ref(), name, *keys, &self.identity, *duration, now);
         let written = match record {
             Some(_) => self.leases.update(&PostParams::default(), &next).await?,
             None => self.leases.create(&PostParams::default(), &next).await?,

@@ -19,6 +19,7 @@ mod record;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
+use trireme_machinery::shard::Range;
 use uuid::Uuid;
 
 use crate::client::Client;
@@ -33,8 +34,8 @@ pub struct Settings {
     pub name: String,
     /// The shard.
     pub shard: u32,
-    /// Which keys the record is about, as a selector; written into the record.
-    pub selector: String,
+    /// Which keys the record is about; written into the record, where the API server reads it to check writes.
+    pub keys: Range,
     /// First part of the worker's identity, usually the host name.
     pub host: String,
     /// A holder that gave no sign for this long has lost it.
@@ -50,11 +51,18 @@ impl Settings {
         Self {
             name: name.into(),
             shard: 0,
-            selector: record::EVERYTHING.to_owned(),
+            keys: Range::EVERYTHING,
             host: host.into(),
             duration: Duration::from_secs(10),
             clock: Clock::system(),
         }
+    }
+
+    /// Over these keys only, the shard of this number.
+    #[must_use]
+    pub fn shard(mut self, shard: u32, keys: Range) -> Self {
+        (self.shard, self.keys) = (shard, keys);
+        self
     }
 
     /// With this duration.

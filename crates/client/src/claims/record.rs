@@ -6,13 +6,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use trireme_machinery::shard::{Range, SELECTOR};
 
 /// Where both lie.
 pub(super) const NAMESPACE: &str = "kube-system";
-/// The annotation of a claim record that says which keys it is about.
-pub(super) const SELECTOR: &str = "trireme.dev/selector";
-/// The selector of a shard that is everything.
-pub(super) const EVERYTHING: &str = "namespaceRange('0x0000000000000000', '0x10000000000000000')";
 /// The label that both carry.
 const ROLE: &str = "trireme.dev/lease";
 
@@ -48,7 +45,7 @@ pub(super) fn worker_lease(identity: &str, duration: Duration, now: Timestamp) -
 pub(super) fn claim_record(
     before: Option<&Lease>,
     name: &str,
-    selector: &str,
+    keys: Range,
     identity: &str,
     duration: Duration,
     now: Timestamp,
@@ -59,7 +56,7 @@ pub(super) fn claim_record(
         ..ObjectMeta::default()
     });
     metadata.managed_fields = None;
-    metadata.annotations.get_or_insert_default().insert(SELECTOR.to_owned(), selector.to_owned());
+    metadata.annotations.get_or_insert_default().insert(SELECTOR.to_owned(), keys.to_string());
     metadata.labels.get_or_insert_default().insert(ROLE.to_owned(), "claim".to_owned());
     let spec = before.and_then(|l| l.spec.as_ref());
     let moved = holder(before) != Some(identity);

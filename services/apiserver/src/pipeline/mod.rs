@@ -14,6 +14,7 @@ mod delete;
 mod dispatch;
 pub mod engine;
 pub mod exchange;
+mod fence;
 pub mod info;
 pub mod limit;
 mod mutation;

@@ -5,21 +5,17 @@ use std::sync::Arc;
 use serde_json::Value;
 use tracing::Instrument as _;
 use trireme_kinds::Kind;
-use trireme_machinery::gvk::GroupResource;
 use trireme_machinery::meta;
-use trireme_machinery::status::{self, Details, Reason, Status};
+use trireme_machinery::status::Status;
 use trireme_proto::mvccpb::KeyValue;
-use trireme_proto::resources::v1::Fence;
 use trireme_telemetry::{Cause, SpanExt as _};
 use uuid::Uuid;
 
 use super::engine::Engine;
+use super::fence::{claim_lost, moved_on, object_name};
 use super::{Companion, Context, Stored};
 use crate::storage::txn::Change;
-use crate::storage::{Outcome, Transaction, causes, codec, keys};
-
-/// A namespace for claims.
-const CLAIMS: &str = "kube-system";
+use crate::storage::{Outcome, Transaction, causes, codec};
 
 /// A write of one object.
 pub(crate) struct Write<'a> {
@@ -64,7 +60,8 @@ impl Engine {
             transaction.changes.push(self.companion(context, companion, cause.as_ref())?);
         }
         if let Some(fence) = &context.fence {
-            transaction.fence_key = keys::key(&self.root, "leases", CLAIMS, &fence.claim);
+            self.check_shard(context, fence, &write).await?;
+            transaction.fence_key = self.claim_key(fence);
             transaction.fence = Some(fence.clone());
         }
         match self.transact(context, &transaction).await? {
@@ -81,7 +78,15 @@ impl Engine {
                 Ok(Committed::Done(Arc::new(stored)))
             }
             Outcome::Moved { index: 0, current } => {
+                let created = current.as_ref().map_or(0, |kv| kv.create_revision);
                 let current = current.map(|kv| self.decode_stored(write.kind, &kv)).transpose()?;
+                if let Some(ours) = own_creation(&write, current.as_ref()) {
+                    context.wrote(created);
+                    let cause = cause.map(Arc::new);
+                    let stored = self.codec(write.kind)?.make(write.key, ours.clone(), created, cause);
+                    self.settle(created, context).await;
+                    return Ok(Committed::Done(Arc::new(stored)));
+                }
                 Ok(Committed::Moved(current.map(Arc::new)))
             }
             Outcome::Moved { index, .. } => {
@@ -90,7 +95,7 @@ impl Engine {
             }
             Outcome::ClaimLost { epoch } => {
                 let fence = context.fence.clone().unwrap_or_default();
-                Err(claim_lost(&write.kind.group_resource(), object_name(&write), &fence, epoch))
+                Err(claim_lost(&write.kind.group_resource(), object_name(&write), moved_on(&fence, epoch)))
             }
         }
     }
@@ -155,24 +160,36 @@ pub(crate) fn fill_system_fields(object: &mut Value, context: &Context) {
     }
 }
 
-fn object_name<'a>(write: &'a Write<'_>) -> &'a str {
-    match (write.new, write.old) {
-        (Some(object), _) => meta::name(object),
-        (None, Some((stored, _))) => &stored.name,
-        (None, None) => "",
-    }
+/// What a create made whose answer was lost, and which others have changed since: the uid is ours alone.
+fn own_creation<'a>(write: &Write<'a>, current: Option<&Stored>) -> Option<&'a Value> {
+    let new = write.new.filter(|_| write.old.is_none())?;
+    let uid = meta::uid(new);
+    current.is_some_and(|current| !uid.is_empty() && *current.uid == *uid).then_some(new)
 }
 
-/// 409: the writer's claim moved on. Not to be repeated.
-fn claim_lost(resource: &GroupResource, name: &str, fence: &Fence, epoch: i64) -> Status {
-    let why = format!("the claim {} is at epoch {epoch}, not {}", fence.claim, fence.epoch);
-    let mut refusal = Status::conflict(resource, name, &why);
-    let details = refusal.details.get_or_insert_with(|| Box::new(Details::default()));
-    details.causes.push(status::Cause {
-        reason: status::cause::CLAIM_LOST.to_owned(),
-        message: why,
-        field: String::new(),
-    });
-    debug_assert_eq!(refusal.reason, Reason::Conflict);
-    refusal
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use trireme_kinds::Registry;
+
+    use super::*;
+    use crate::storage::codec::Codec;
+
+    #[test]
+    fn what_was_created_and_changed_since_is_still_ours() {
+        let kind = Registry::builtin().by_resource("", "v1", "pods").unwrap();
+        let codec = Codec::new(kind.clone());
+        let pod = |uid: &str, node: &str| json!({"metadata": {"name": "p", "uid": uid}, "spec": {"nodeName": node}});
+        let (key, new) = ("/registry/pods/a/p", pod("u1", ""));
+        let write = Write { kind: &kind, key, old: None, new: Some(&new), companions: Vec::new() };
+        let bound = codec.make(key, pod("u1", "n1"), 9, None);
+        let other = codec.make(key, pod("u2", "n1"), 9, None);
+        assert_eq!(own_creation(&write, Some(&bound)), Some(&new));
+        assert_eq!(own_creation(&write, Some(&other)), None);
+        assert_eq!(own_creation(&write, None), None);
+        // An update's comparison failed because somebody came between.
+        let old = pod("u1", "");
+        let update = Write { old: Some((&bound, &old)), ..write };
+        assert_eq!(own_creation(&update, Some(&bound)), None);
+    }
 }
