@@ -56,6 +56,57 @@ async fn broken_requests_are_refused_in_kubernetes_words() {
     assert_eq!(cluster.get(&maps).await.status, 200);
 }
 
+/// What is unknown is told as it stands in the text, as upstream's decoder comes by it.
+#[tokio::test]
+async fn complaints_follow_the_text() {
+    let cluster = Cluster::start().await;
+    let maps = cluster.namespace("a").await;
+    let text = r#"{"z":1,"metadata":{"y":1,"name":"x","b":{"n":1,"n":2}},"data":{"k":"1","k":"2"},"a":1}"#;
+    let strict = cluster.send("POST", &format!("{maps}?fieldValidation=Strict"), &[], text).await;
+    let told = "strict decoding error: unknown field \"z\", unknown field \"metadata.y\", unknown field \"metadata.b\", \
+                duplicate field \"data.k\", unknown field \"a\"";
+    assert!(strict.message().ends_with(told), "{}", strict.text);
+
+    cluster.post(&maps, &json!({"metadata": {"name": "x"}})).await;
+    let patch = r#"{"z":1,"metadata":{"y":1,"b":1},"a":1}"#;
+    let merge = [("content-type", "application/merge-patch+json")];
+    let strict = cluster.send("PATCH", &format!("{maps}/x?fieldValidation=Strict"), &merge, patch).await;
+    // A patched object is written with sorted keys wherever the patch went.
+    let told = "strict decoding error: unknown field \"a\", unknown field \"metadata.b\", unknown field \"metadata.y\", \
+                unknown field \"z\"";
+    assert!(strict.message().ends_with(told), "{}", strict.text);
+}
+
+/// Nothing is cut off in silence: what nests too deep to be kept is refused, unless it is in a field that is dropped.
+#[tokio::test]
+async fn what_nests_too_deep_to_be_kept_is_refused() {
+    let cluster = Cluster::start().await;
+    let maps = cluster.namespace("a").await;
+    let nested = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
+    let dropped = format!("{{\"metadata\":{{\"name\":\"x\"}},\"y\":{}}}", nested(5000));
+    assert_eq!(cluster.send("POST", &maps, &[], &dropped).await.status, 201);
+
+    let revisions = "/apis/apps/v1/namespaces/a/controllerrevisions";
+    let revision = |name: &str, depth: usize| {
+        format!("{{\"metadata\":{{\"name\":\"{name}\"}},\"revision\":1,\"data\":{}}}", nested(depth))
+    };
+    assert_eq!(cluster.send("POST", revisions, &[], &revision("kept", 900)).await.status, 201);
+    let refused = cluster.send("POST", revisions, &[], &revision("deep", 5000)).await;
+    assert_eq!((refused.status, refused.reason().as_str()), (400, "BadRequest"), "{}", refused.text);
+    assert!(refused.message().contains("exceeded max depth"), "{}", refused.text);
+
+    // Nor can operations build what a body can't.
+    let add = |n: usize| {
+        let path = format!("/data{}", "/a".repeat(800 * n + 1));
+        format!("{{\"op\":\"add\",\"path\":\"{path}\",\"value\":{}}}", nested(800))
+    };
+    let patch = format!("[{},{},{},{}]", add(0), add(1), add(2), add(3));
+    let form = [("content-type", "application/json-patch+json")];
+    let refused = cluster.send("PATCH", &format!("{revisions}/kept"), &form, &patch).await;
+    assert_eq!(refused.status, 422, "{}", refused.text);
+    assert_eq!(cluster.get("/livez/ping").await.status, 200);
+}
+
 #[tokio::test]
 async fn who_is_not_known_or_not_allowed_is_told_so() {
     let cluster = Cluster::start().await;

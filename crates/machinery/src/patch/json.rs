@@ -3,12 +3,16 @@
 use serde_json::Value;
 
 use crate::Error;
+use crate::codec::KEPT_DEPTH;
 use crate::codec::json::kind_of;
 
 /// A patch of more operations is not taken.
 pub const MAX_OPERATIONS: usize = 10_000;
 /// All `copy` operations of a patch together may not copy more bytes.
 const MAX_COPIED: usize = 3 << 20;
+
+/// How often the depth of an object is measured while it is patched.
+const MAX_MEASURED: usize = 100;
 
 /// A JSON patch, read.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,7 +76,9 @@ impl Patch {
     pub fn apply(&self, object: &Value) -> Result<Value, Error> {
         let mut object = object.clone();
         let mut copied = 0;
+        let mut depth = Depth::of(&object);
         for operation in &self.operations {
+            depth.admit(operation, &object).map_err(Error::PatchApply)?;
             operation.apply(&mut object, &mut copied).map_err(Error::PatchApply)?;
         }
         Ok(object)
@@ -110,6 +116,45 @@ impl Operation {
             }
             other => Err(format!("Unexpected kind: {other}")),
         }
+    }
+}
+
+/// How deep the patched object is at most: operations could make it deeper than anything may walk over.
+struct Depth {
+    most: usize,
+    measured: usize,
+}
+
+// === impl Depth ===
+
+impl Depth {
+    fn of(object: &Value) -> Self {
+        Self { most: depth(object), measured: 1 }
+    }
+
+    /// Refuses an operation that would make the object too deep.
+    fn admit(&mut self, operation: &Operation, object: &Value) -> Result<(), String> {
+        let steps = |path: &Option<String>| path.as_deref().unwrap_or_default().matches('/').count();
+        let reach = |most: usize| match operation.op.as_deref() {
+            Some("add" | "replace") => steps(&operation.path) + operation.value.as_ref().map_or(0, depth),
+            Some("move" | "copy") => steps(&operation.path) + most.saturating_sub(steps(&operation.from)),
+            _ => 0,
+        };
+        if reach(self.most) > KEPT_DEPTH && self.measured < MAX_MEASURED {
+            // What was taken out and put elsewhere counted for more than it was.
+            (self.most, self.measured) = (depth(object), self.measured + 1);
+        }
+        self.most = self.most.max(reach(self.most));
+        if self.most > KEPT_DEPTH { Err("exceeded max depth".to_owned()) } else { Ok(()) }
+    }
+}
+
+/// How many lists and maps lie in each other.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or(0),
+        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
+        _ => 0,
     }
 }
 
@@ -275,6 +320,27 @@ mod tests {
         let copies: Vec<Value> =
             (0..4).map(|i| json!({"op": "copy", "from": "/a", "path": format!("/b{i}")})).collect();
         assert!(matches!(patched(big, json!(copies)), Err(Error::PatchApply(_))));
+    }
+
+    #[test]
+    fn no_sequence_of_operations_nests_without_end() {
+        let lists = |depth: usize| (0..depth).fold(json!(0), |inner, _| json!([inner]));
+        let deeper = |from: &str, depth: usize| format!("{from}{}", "/0".repeat(depth));
+        // Each of 100 values is at the bottom of the one before.
+        let adds: Vec<Value> =
+            (0..100).map(|n| json!({"op": "add", "path": deeper("/x", n * 999), "value": lists(999)})).collect();
+        assert!(matches!(patched(json!({}), json!(adds)), Err(Error::PatchApply(_))));
+        let copies: Vec<Value> = (0..5000).map(|_| json!({"op": "copy", "from": "/a", "path": "/a/a"})).collect();
+        assert!(matches!(patched(json!({"a": {}}), json!(copies)), Err(Error::PatchApply(_))));
+        // To and fro is not deeper and deeper.
+        let moves: Vec<Value> = (0..MAX_OPERATIONS)
+            .map(|n| match n % 2 {
+                0 => json!({"op": "move", "from": "/a", "path": "/b/b/b/b/b"}),
+                _ => json!({"op": "move", "from": "/b/b/b/b/b", "path": "/a"}),
+            })
+            .collect();
+        let object = json!({"a": {"x": 1}, "b": {"b": {"b": {"b": {}}}}});
+        assert_eq!(patched(object.clone(), json!(moves)), Ok(object));
     }
 
     #[test]

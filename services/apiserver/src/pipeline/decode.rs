@@ -9,7 +9,7 @@ use trireme_machinery::status::Status;
 use trireme_machinery::{Error, go};
 
 use super::options::{Validation, WriteOptions, media_type};
-use super::{Context, Request};
+use super::{Context, Request, text};
 
 /// What a body of an object may come as.
 const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", PROTOBUF];
@@ -35,9 +35,16 @@ pub(crate) fn object(
 ) -> Result<Value, Status> {
     let parsed = parse(kind, request)?;
     check_type(kind, &parsed.value, &request.body)?;
-    let Parsed { value, duplicates, .. } = parsed;
+    let Parsed { value, duplicates, too_deep } = parsed;
     let (mut value, unknown) = decode(kind, value, validation.strictness())?;
-    let odd: Vec<String> = duplicates.into_iter().chain(unknown).collect();
+    if too_deep && is_cut_off(&value) {
+        return Err(codec::unrecognized(&kind.kind, &Error::Json(TOO_DEEP.to_owned()), &request.body));
+    }
+    let odd = match format(&request.content_type) {
+        Ok(Format::Json) => text::in_order(&request.body, duplicates, unknown),
+        // Of YAML all duplicates are told first, and then the fields of the JSON that was made of it, sorted.
+        _ => duplicates.into_iter().chain(unknown).collect(),
+    };
     match validation {
         Validation::Strict if !odd.is_empty() => return Err(kind.strict_refusal(&odd)),
         Validation::Warn => odd.into_iter().for_each(|text| context.warn(text)),
@@ -45,6 +52,24 @@ pub(crate) fn object(
     }
     kind.default(&mut value);
     Ok(value)
+}
+
+/// What upstream says of a body that nests deeper than it reads.
+pub(crate) const TOO_DEEP: &str = "invalid character '{' exceeded max depth";
+
+/// Whether something of a body was cut off that decoding kept: only where fields are free does anything nest so deep, and
+/// there it would be lost.
+pub(crate) fn is_cut_off(value: &Value) -> bool {
+    fn reaches(value: &Value, depth: usize) -> bool {
+        depth == 0
+            || match value {
+                Value::Array(list) => list.iter().any(|item| reaches(item, depth - 1)),
+                Value::Object(map) => map.values().any(|item| reaches(item, depth - 1)),
+                _ => false,
+            }
+    }
+    // The null that stands for what was cut off may have been dropped, and the map around it then too.
+    reaches(value, codec::KEPT_DEPTH - 2)
 }
 
 /// Decodes an object of the right type, and tells of the fields that were dropped. No defaults.

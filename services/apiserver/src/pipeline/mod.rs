@@ -25,6 +25,7 @@ mod persist;
 mod read;
 mod serve;
 pub mod stored;
+mod text;
 mod update;
 mod watch;
 

@@ -1,16 +1,19 @@
 //! Patches: JSON, merge and strategic merge.
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use serde_json::Value;
 use trireme_kinds::Kind;
 use trireme_machinery::codec::{self, Format};
 use trireme_machinery::field;
+use trireme_machinery::go;
 use trireme_machinery::gvk::GroupVersionKind;
 use trireme_machinery::patch;
 use trireme_machinery::path::Path;
 use trireme_machinery::status::Status;
 
 use super::options::{Validation, media_type};
+use super::text::{self, Text};
 use super::update::Change;
 use super::{Context, Request, decode};
 
@@ -21,6 +24,9 @@ const ACCEPTED: [&str; 4] = [
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 ];
+
+/// What complaints about the operations of a JSON patch begin with.
+const OPERATIONS: &str = "json patch ";
 
 enum Form {
     Json(patch::json::Patch),
@@ -34,6 +40,10 @@ pub(crate) struct Patch<'a> {
     kind: &'a Kind,
     form: Form,
     body: Value,
+    /// The body as it came: what is shown of the patched object follows its order.
+    text: Bytes,
+    /// Whether the body nests deeper than it was kept.
+    too_deep: bool,
     /// What strict decoding minds about the patch itself.
     odd: Vec<String>,
     pub(crate) validation: Validation,
@@ -54,13 +64,24 @@ impl<'a> Patch<'a> {
         let form = match form {
             "application/json-patch+json" => {
                 let decoded = patch::json::Patch::decode(&parsed.value).map_err(|error| patch::status(&error))?;
-                odd.extend(decoded.complaints.iter().cloned());
+                let unknown = decoded.complaints.iter().map(|text| text.trim_start_matches(OPERATIONS).to_owned());
+                odd = text::in_order(&request.body, odd, unknown.collect());
+                odd.iter_mut().for_each(|complaint| complaint.insert_str(0, OPERATIONS));
                 Form::Json(decoded)
             }
             "application/merge-patch+json" => Form::Merge,
             _ => Form::Strategic,
         };
-        Ok(Self { context, kind, form, body: parsed.value, odd, validation: Validation::default() })
+        Ok(Self {
+            context,
+            kind,
+            form,
+            body: parsed.value,
+            text: request.body.clone(),
+            too_deep: parsed.too_deep,
+            odd,
+            validation: Validation::default(),
+        })
     }
 
     fn patched(&self, old: &Value) -> Result<Value, Status> {
@@ -83,7 +104,7 @@ impl<'a> Patch<'a> {
             && (kind != self.kind.kind || api_version != self.kind.api_version())
         {
             let why = format!("{kind} in version \"{api_version}\" cannot be handled as a {}", self.kind.kind);
-            return Err(self.refused(&patched, &why));
+            return Err(self.refused(old, &patched, &why));
         }
         let (mut value, unknown) = match decode::decode(self.kind, patched.clone(), self.validation.strictness()) {
             Ok(decoded) => decoded,
@@ -93,13 +114,17 @@ impl<'a> Patch<'a> {
                     self.kind.kind, self.kind.version, self.kind.kind
                 );
                 let why = status.message.strip_prefix(&start).unwrap_or(&status.message);
-                return Err(self.refused(&patched, why));
+                return Err(self.refused(old, &patched, why));
             }
         };
+        if self.too_deep && decode::is_cut_off(&value) {
+            return Err(self.refused(old, &Value::Null, decode::TOO_DEEP));
+        }
+        let unknown = self.in_order(old, unknown);
         let odd: Vec<String> = self.odd.iter().cloned().chain(unknown).collect();
         match self.validation {
             Validation::Strict if !odd.is_empty() => {
-                return Err(self.refused(&patched, &codec::strict_error(&odd)));
+                return Err(self.refused(old, &patched, &codec::strict_error(&odd)));
             }
             Validation::Warn => odd.into_iter().for_each(|text| self.context.warn(text)),
             Validation::Strict | Validation::Ignore => {}
@@ -108,14 +133,39 @@ impl<'a> Patch<'a> {
         Ok(value)
     }
 
-    /// The refusal of what a patch makes.
-    fn refused(&self, patched: &Value, why: &str) -> Status {
+    /// The refusal of what a patch makes of `old`.
+    fn refused(&self, old: &Value, patched: &Value, why: &str) -> Status {
         let shown = match self.form {
-            Form::Strategic => go_value(&self.body),
-            Form::Json(_) | Form::Merge => patched.to_string(),
+            Form::Strategic => go::sprint(&self.body),
+            Form::Json(_) | Form::Merge => self.shown(old).map_or_else(|| go::json(patched), |text| text.json()),
         };
         let error = field::invalid(&Path::new("patch"), &shown, why);
         Status::invalid(&GroupVersionKind::default(), "", vec![error])
+    }
+
+    /// The patched object as upstream would have written it.
+    fn shown(&self, old: &Value) -> Option<Text> {
+        let patch = Text::read(&self.text)?;
+        let old = Text::of(old, &self.kind.schema, Some(self.kind.ty));
+        Some(if matches!(self.form, Form::Merge) { old.merged(patch) } else { old.patched(&patch) })
+    }
+
+    /// Unknown fields in the order in which upstream tells them.
+    fn in_order(&self, old: &Value, mut unknown: Vec<String>) -> Vec<String> {
+        if unknown.len() < 2 {
+            return unknown;
+        }
+        match self.form {
+            // It is patched as a map, whose fields are told sorted.
+            Form::Strategic => {
+                unknown.sort();
+                unknown
+            }
+            Form::Json(_) | Form::Merge => match self.shown(old) {
+                Some(text) => text.in_order(Vec::new(), unknown),
+                None => unknown,
+            },
+        }
     }
 }
 
@@ -130,32 +180,5 @@ pub(crate) fn apply_patch(context: &Context, kind: &Kind, request: &Request, old
 impl Change for Patch<'_> {
     async fn apply(&mut self, old: Option<&Value>) -> Result<Value, Status> {
         self.applied(old.ok_or_else(|| Status::bad_request("a patch needs an object"))?)
-    }
-}
-
-/// A value as Go prints it (`%v`): `map[spec:map[replicas:2]]`.
-fn go_value(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::Bool(flag) => flag.to_string(),
-        Value::Number(number) => number.to_string(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(go_value).collect::<Vec<_>>().join(" ")),
-        Value::Object(map) => {
-            let pairs: Vec<String> = map.iter().map(|(key, value)| format!("{key}:{}", go_value(value))).collect();
-            format!("map[{}]", pairs.join(" "))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn values_print_as_gos() {
-        assert_eq!(go_value(&json!({"b": [1, "x", null], "a": {}})), "map[a:map[] b:[1 x <nil>]]");
     }
 }
