@@ -1,5 +1,6 @@
 //! Named health checks, answered the way Kubernetes' components print them.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -133,18 +134,15 @@ impl Entry {
 async fn summary(page: &str, checks: &[Entry], query: &str) -> Page {
     let query: Vec<(String, String)> =
         url::form_urlencoded::parse(query.as_bytes()).map(|(k, v)| (k.into_owned(), v.into_owned())).collect();
-    let mut excluded: Vec<&str> = query
-        .iter()
-        .filter(|(key, _)| key == "exclude")
-        .flat_map(|(_, names)| names.split(','))
-        .filter(|name| !name.is_empty())
-        .collect();
+    // Each value is one name, as upstream has it.
+    let excluded: BTreeSet<&str> = values(&query, "exclude").collect();
+    let mut unmatched = excluded.clone();
     let mut lines = String::new();
     let mut failed = Vec::new();
     for entry in checks {
         let name = &entry.name;
-        if let Some(at) = excluded.iter().position(|other| other == name) {
-            excluded.swap_remove(at);
+        if excluded.contains(name.as_str()) {
+            unmatched.remove(name.as_str());
             lines += &format!("[+]{name} excluded: ok\n");
             continue;
         }
@@ -157,19 +155,23 @@ async fn summary(page: &str, checks: &[Entry], query: &str) -> Page {
             }
         }
     }
-    if !excluded.is_empty() {
-        let names: Vec<String> = excluded.iter().map(|name| format!("{name:?}")).collect();
+    if !unmatched.is_empty() {
+        let names: Vec<String> = unmatched.iter().map(|name| format!("{name:?}")).collect();
         lines += &format!("warn: some health checks cannot be excluded: no matches for {}\n", names.join(","));
     }
     if !failed.is_empty() {
         tracing::debug!(page, failed = failed.join("; "), "health check failed");
         return Page::text(500, format!("{lines}{page} check failed\n"));
     }
-    if query.iter().any(|(key, _)| key == "verbose") {
+    if values(&query, "verbose").next().is_some() {
         Page::text(200, format!("{lines}{page} check passed\n"))
     } else {
         Page::text(200, "ok")
     }
+}
+
+fn values<'a>(query: &'a [(String, String)], key: &'a str) -> impl Iterator<Item = &'a str> {
+    query.iter().filter(move |(k, _)| k == key).map(|(_, value)| value.as_str())
 }
 
 // === impl Flag ===
@@ -236,6 +238,12 @@ mod tests {
                  excluded: no matches for \"nothing\"\nreadyz check passed\n"
                     .to_owned()
             )
+        );
+        // A check that is named twice counts once, and commas are part of a name.
+        assert_eq!(
+            get(&health, "/livez", "verbose&exclude=etcd&exclude=etcd&exclude=b,a").await.1,
+            "[+]ping ok\n[+]etcd excluded: ok\nwarn: some health checks cannot be excluded: no matches for \"b,a\"\n\
+             livez check passed\n"
         );
         assert_eq!(
             get(&health, "/readyz/informer-sync", "").await,

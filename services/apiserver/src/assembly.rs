@@ -1,6 +1,5 @@
 //! What is built on top of objects, given to the engine.
 
-use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
 
 use trireme_service::tasks::Tasks;
@@ -10,7 +9,7 @@ use crate::pipeline::engine::Parts;
 use crate::pipeline::{Documents, Engine, Objects, Reader};
 use crate::rest::Connect;
 use crate::subresources::{self, Subresources};
-use crate::{admission, auth, discovery, duties, openapi};
+use crate::{admission, advertise, auth, discovery, duties, openapi};
 
 /// Equips the engine and starts the duties. Answers what opens streams to Pods.
 pub fn equip(engine: &Engine, config: &Arc<Config>, tasks: &Tasks) -> anyhow::Result<Option<Arc<dyn Connect>>> {
@@ -19,7 +18,7 @@ pub fn equip(engine: &Engine, config: &Arc<Config>, tasks: &Tasks) -> anyhow::Re
     let reader: Arc<dyn Reader> = Arc::new(engine.reader.clone());
     let judges = auth::build(config, &reader, registry)?;
     let chain = admission::Chain::new(&objects, &judges.authorizer, registry, &config.disable_admission_plugins)?;
-    let advertise = config.advertise_address.unwrap_or_else(|| advertised(config.bind_address));
+    let advertise = advertise::address(config)?;
     let address = format!("{}:{}", advertise, config.secure_port);
     let documents: Vec<Arc<dyn Documents>> = vec![
         Arc::new(discovery::Discovery::new(registry, &address)),
@@ -51,22 +50,13 @@ pub fn equip(engine: &Engine, config: &Arc<Config>, tasks: &Tasks) -> anyhow::Re
         config: config.clone(),
         advertise,
         port: config.secure_port,
+        cache: engine.cache.clone(),
     };
-    duties::start(&around, &allocator, tasks, &engine.health)?;
+    let ready = engine.clone();
+    duties::start(&around, &allocator, tasks, &engine.health, move |duty| {
+        if duty == duties::roles::CHECK {
+            ready.roles_are_there();
+        }
+    })?;
     Ok(Some(Arc::new(handler)))
-}
-
-/// The address that others reach this server at when no flag names it: the one it listens at, else the one that this
-/// machine's way out begins at.
-fn advertised(bound: IpAddr) -> IpAddr {
-    if !bound.is_unspecified() && !bound.is_loopback() {
-        return bound;
-    }
-    // Nothing is sent: connecting only chooses the way.
-    let way_out = || {
-        let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-        socket.connect("192.0.2.1:9").ok()?;
-        Some(socket.local_addr().ok()?.ip())
-    };
-    way_out().unwrap_or(bound)
 }

@@ -27,6 +27,9 @@ pub struct Config {
     /// What all keys in the store begin with.
     #[arg(long, default_value = "/registry")]
     pub etcd_prefix: String,
+    /// How many objects of a collection are deleted at a time.
+    #[arg(long, default_value_t = 1)]
+    pub delete_collection_workers: usize,
     /// How often old revisions are compacted; 0 switches it off.
     #[arg(long, default_value = "5m", value_parser = parse_duration)]
     pub etcd_compaction_interval: Duration,
@@ -40,6 +43,9 @@ pub struct Config {
     /// The address under which other members of the cluster reach this server.
     #[arg(long)]
     pub advertise_address: Option<IpAddr>,
+    /// Whether this server keeps itself in the endpoints of the kubernetes Service.
+    #[arg(long, value_enum, default_value_t = EndpointReconciler::Lease)]
+    pub endpoint_reconciler_type: EndpointReconciler,
     /// The serving certificate.
     #[arg(long)]
     pub tls_cert_file: Option<PathBuf>,
@@ -176,6 +182,15 @@ pub struct Config {
     /// Flags that every service has.
     #[command(flatten)]
     pub common: CommonArgs,
+}
+
+/// Who keeps the endpoints of the kubernetes Service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum EndpointReconciler {
+    /// Each server for itself, as long as its identity's Lease lives.
+    Lease,
+    /// Not this server.
+    None,
 }
 
 // === impl Config ===

@@ -12,13 +12,14 @@
 //!
 //! | module | what it is | actor |
 //! |---|---|---|
-//! | [`config`], [`server`] | flags; putting the parts together, start and orderly stop | |
+//! | [`config`], [`advertise`], [`server`] | flags; putting the parts together, start and orderly stop | |
 //! | [`rest`], [`grpc`] | the two doors: they translate, nothing else | one task a connection |
 //! | [`pipeline`] | the verbs: authenticate, authorize, decode, mutate, validate, admit, persist | none: a request is a future |
 //! | [`storage`] | the store's client: keys, encryption, transactions, fences, compaction | the compactor |
 //! | [`cache`] | every object, encoded once; snapshots, history, dispatch to watchers | the cache, fed by one feeder |
 //! | [`auth`] | who asks, and whether they may | |
 //! | [`admission`] | plugins that change or refuse writes | |
+//! | [`checks`] | the health pages | |
 //! | [`discovery`], [`openapi`], [`tables`] | what clients learn about the kinds | |
 //! | [`subresources`], [`tokens`] | what is asked of an object beside itself | |
 //! | [`duties`] | what every replica keeps up, idempotently | one task a duty |
@@ -28,9 +29,11 @@
 //! that was read and, when the writer holds a claim, the claim.
 
 pub mod admission;
+pub mod advertise;
 pub mod assembly;
 pub mod auth;
 pub mod cache;
+pub mod checks;
 pub mod config;
 pub mod describe;
 pub mod discovery;

@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use trireme_bus::{Bus, NatsOptions};
 use trireme_kinds::Registry;
-use trireme_service::health::Scope;
 use trireme_service::tasks::OnPanic;
 use trireme_service::tls::{self, ClientAuth, Identity};
 
@@ -22,7 +20,7 @@ use crate::pipeline::limit::Limits;
 use crate::storage::hints::Follower;
 use crate::storage::read_index::ReadIndex;
 use crate::storage::{Client, Sealing, compactor, follow};
-use crate::{assembly, grpc, rest};
+use crate::{assembly, checks, grpc, rest};
 
 /// Steps of the feed that may wait for the cache.
 const FEED: usize = 1024;
@@ -80,8 +78,8 @@ pub async fn run(config: Config, service: trireme_service::Context) -> anyhow::R
         limits: Limits::new(config.max_requests_inflight, config.max_mutating_requests_inflight),
         audit,
         health: service.health.clone(),
+        delete_workers: config.delete_collection_workers,
     });
-    checks(&service, &client, &cache);
 
     let listener = std::net::TcpListener::bind(config.rest_address())
         .with_context(|| format!("--bind-address and --secure-port: cannot listen at {}", config.rest_address()))?;
@@ -89,6 +87,10 @@ pub async fn run(config: Config, service: trireme_service::Context) -> anyhow::R
     let resources = tokio::net::TcpListener::bind(config.resources_address())
         .await
         .with_context(|| format!("--resources-port: cannot listen at {}", config.resources_address()))?;
+    // Port 0: the system chose one, and that is where others have to come.
+    let secure_port = listener.local_addr()?.port();
+    let config = Arc::new(Config { secure_port, ..(*config).clone() });
+    checks::install(&service.health, tasks, &client, &engine);
     let identity = identity(&config)?;
     let connect = assembly::equip(&engine, &config, tasks)?;
 
@@ -119,23 +121,6 @@ fn identity(config: &Config) -> anyhow::Result<Identity> {
         (Some(cert), Some(key)) => Ok(Identity::from_files(cert, key)?),
         _ => anyhow::bail!("--tls-cert-file and --tls-private-key-file are needed (`trireme pki` makes them)"),
     }
-}
-
-/// Health: the store answers, and the cache has caught up with it once.
-fn checks(service: &trireme_service::Context, client: &Client, cache: &crate::cache::Cache) {
-    let synced = cache.clone();
-    service.health.add("informer-sync", Scope::Ready, move || {
-        let synced = synced.head().synced;
-        async move { if synced { Ok(()) } else { Err("the watch cache is not filled yet".to_owned()) } }
-    });
-    let client = client.clone();
-    service.health.add("etcd", Scope::Live, move || {
-        let client = client.clone();
-        async move {
-            let asked = client.get(compactor::KEY, Instant::now() + Duration::from_secs(2)).await;
-            asked.map(|_| ()).map_err(|error| error.to_string())
-        }
-    });
 }
 
 /// Companions by the kind they belong to.

@@ -82,3 +82,38 @@ async fn a_collection_is_deleted_by_its_selection() {
     assert_eq!(left["items"][0]["metadata"]["name"], "y");
     assert_eq!(left["items"].as_array().unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn many_of_a_collection_go_at_a_time() {
+    let cluster = Cluster::start_with(&["--delete-collection-workers=8"]).await;
+    let maps = cluster.namespace("a").await;
+    for n in 0..40 {
+        let finalizers = if n == 7 { json!(["example.com/f"]) } else { json!([]) };
+        let metadata = json!({"name": format!("m{n}"), "finalizers": finalizers});
+        assert_eq!(cluster.post(&maps, &json!({"metadata": metadata})).await.status, 201);
+    }
+    // One that can't be deleted is the answer.
+    let wrong = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "other"}});
+    let refused = cluster.send("DELETE", &maps, &[], &wrong.to_string()).await;
+    assert_eq!((refused.status, refused.reason().as_str()), (409, "Conflict"), "{}", refused.text);
+    assert_eq!(cluster.get(&maps).await.json()["items"].as_array().unwrap().len(), 40);
+
+    let deleted = cluster.delete(&maps).await;
+    assert_eq!((deleted.status, deleted.json()["items"].as_array().unwrap().len()), (200, 40), "{}", deleted.text);
+    let left = cluster.get(&maps).await.json();
+    let names: Vec<_> = left["items"].as_array().unwrap().iter().map(|item| &item["metadata"]["name"]).collect();
+    assert_eq!(names, ["m7"]);
+    assert!(left["items"][0]["metadata"]["deletionTimestamp"].is_string());
+}
+
+#[tokio::test]
+async fn who_deletes_a_job_hears_of_its_pods() {
+    let cluster = Cluster::start().await;
+    cluster.namespace("a").await;
+    let jobs = "/apis/batch/v1/namespaces/a/jobs";
+    let warning = "299 - \"child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
+                   remove them or set propagationPolicy=Orphan to suppress this warning\"";
+    assert_eq!(cluster.delete(&format!("{jobs}/none")).await.headers["warning"], warning);
+    assert_eq!(cluster.delete(jobs).await.headers["warning"], warning);
+    assert!(!cluster.delete(&format!("{jobs}?propagationPolicy=Orphan")).await.headers.contains_key("warning"));
+}

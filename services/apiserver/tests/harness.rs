@@ -40,6 +40,9 @@ pub(crate) struct Answer {
     pub(crate) text: String,
 }
 
+/// The gRPC door, from outside.
+pub(crate) type Door = trireme_proto::resources::v1::resources_client::ResourcesClient<tonic::transport::Channel>;
+
 /// The lines of a watch.
 pub(crate) struct Lines {
     body: Incoming,
@@ -56,16 +59,21 @@ impl Cluster {
 
     /// The same with more flags for the API server.
     pub(crate) async fn start_with(flags: &[&str]) -> Self {
+        let mut cluster = Self::new();
+        cluster.start_store();
+        cluster.start_api(flags);
+        cluster.ready().await;
+        cluster
+    }
+
+    /// Neither is started yet.
+    pub(crate) fn new() -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir().unwrap();
         let [https, resources, store_port, peer_port] = free_ports();
         let pki = dir.path().join("pki");
         let token = make_pki(&pki);
-        let mut cluster = Self { dir, https, resources, store_port, peer_port, token, store: None, api: None };
-        cluster.start_store();
-        cluster.start_api(flags);
-        cluster.ready().await;
-        cluster
+        Self { dir, https, resources, store_port, peer_port, token, store: None, api: None }
     }
 
     /// A file of the cluster's keys and certificates.
@@ -100,12 +108,15 @@ impl Cluster {
 
     pub(crate) fn start_api(&mut self, flags: &[&str]) {
         let file = |name: &str| self.pki(name).display().to_string();
+        let own = ["--bind-address=127.0.0.1", "--advertise-address=192.0.2.1"];
+        let name = |flag: &str| flag.split('=').next().unwrap_or_default().to_owned();
+        let given = |own: &str| flags.iter().any(|flag| name(flag) == name(own));
         let child = Command::new(env!("CARGO_BIN_EXE_trireme-apiserver"))
             .arg(format!("--etcd-servers={}", url(self.store_port)))
             .arg(format!("--etcd-cafile={}", file("store-ca.crt")))
             .arg(format!("--etcd-certfile={}", file("apiserver-store-client.crt")))
             .arg(format!("--etcd-keyfile={}", file("apiserver-store-client.key")))
-            .args(["--bind-address=127.0.0.1", "--advertise-address=192.0.2.1"])
+            .args(own.iter().filter(|flag| !given(flag)))
             .arg(format!("--secure-port={}", self.https))
             .arg(format!("--resources-port={}", self.resources))
             .arg(format!("--tls-cert-file={}", file("apiserver.crt")))
@@ -121,6 +132,24 @@ impl Cluster {
             .spawn()
             .unwrap();
         self.api = Some(child);
+    }
+
+    /// Waits until the API server ends by itself; whether that was in order, and its log.
+    pub(crate) fn ended(&mut self) -> (bool, String) {
+        let begun = Instant::now();
+        let child = self.api.as_mut().unwrap();
+        loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                return (status.success(), self.log());
+            }
+            assert!(begun.elapsed() < PATIENCE, "it runs on");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What the API server logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("api.log")).unwrap_or_default()
     }
 
     /// Ends the API server as a crash would.
@@ -141,8 +170,7 @@ impl Cluster {
             if answer.as_ref().is_ok_and(|answer| answer.status == 200) {
                 return;
             }
-            let log = || std::fs::read_to_string(self.dir.path().join("api.log")).unwrap_or_default();
-            assert!(begun.elapsed() < PATIENCE, "not ready: {answer:?}\n{}", log());
+            assert!(begun.elapsed() < PATIENCE, "not ready: {answer:?}\n{}", self.log());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -244,10 +272,12 @@ impl Cluster {
     }
 
     /// The gRPC door, as a component of this name.
-    pub(crate) async fn door(
-        &self,
-        identity: &str,
-    ) -> trireme_proto::resources::v1::resources_client::ResourcesClient<tonic::transport::Channel> {
+    pub(crate) async fn door(&self, identity: &str) -> Door {
+        self.try_door(identity).await.unwrap()
+    }
+
+    /// The same where it may not be open yet.
+    pub(crate) async fn try_door(&self, identity: &str) -> Result<Door, tonic::transport::Error> {
         use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
         let read = |name: &str| std::fs::read(self.pki(name)).unwrap();
         let tls = ClientTlsConfig::new()
@@ -255,7 +285,7 @@ impl Cluster {
             .ca_certificate(Certificate::from_pem(read("ca.crt")))
             .identity(Identity::from_pem(read(&format!("{identity}.crt")), read(&format!("{identity}.key"))));
         let channel = Endpoint::from_shared(url(self.resources)).unwrap().tls_config(tls).unwrap();
-        trireme_proto::resources::v1::resources_client::ResourcesClient::new(channel.connect().await.unwrap())
+        channel.connect().await.map(Door::new)
     }
 }
 

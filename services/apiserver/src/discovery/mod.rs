@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256, Sha512};
 use trireme_kinds::{Kind, Registry};
 
 pub use groups::{GROUPS, preferred};
-pub use paths::{HEALTH_CHECKS, all as paths, checks};
+pub use paths::all as paths;
 pub use version::version;
 
 use crate::pipeline::{Answer, Body, Documents, RawAnswer, Request};

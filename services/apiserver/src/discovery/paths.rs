@@ -16,9 +16,9 @@ const AFTER: [&str; 8] = [
     "/version",
 ];
 
-/// The health checks whose names upstream's clients know, in order, behind `poststarthook/`. Each stands for the duty or
-/// cache of ours that does that work.
-pub const HEALTH_CHECKS: [&str; 30] = [
+/// The health checks that upstream publishes behind `poststarthook/`. The pages themselves answer for those whose work is
+/// done here ([`crate::checks`] and the duties).
+const HEALTH_CHECKS: [&str; 30] = [
     "start-apiserver-admission-initializer",
     "generic-apiserver-start-informers",
     "priority-and-fairness-config-consumer",
@@ -79,12 +79,4 @@ fn hooks() -> impl Iterator<Item = String> {
         "autoregister-completion" => name.to_string(),
         name => format!("poststarthook/{name}"),
     })
-}
-
-/// The checks of a health page (`healthz`, `livez`, `readyz`), in the order in which `?verbose` lists them.
-#[must_use]
-pub fn checks(page: &str) -> Vec<String> {
-    let own = PAGES.iter().find(|(name, _)| *name == page).map_or(&[][..], |(_, own)| own);
-    let (last, first): (Vec<_>, Vec<_>) = own.iter().map(ToString::to_string).partition(|check| check == "shutdown");
-    first.into_iter().chain(hooks()).chain(last).collect()
 }

@@ -14,6 +14,7 @@ use trireme_machinery::{meta, time};
 use uuid::Uuid;
 
 use super::{Duty, Surroundings};
+use crate::config::EndpointReconciler;
 use crate::error::Error;
 use crate::pipeline::{Context, Objects, Reader, Stored};
 
@@ -26,15 +27,23 @@ const SECONDS: i64 = 3600;
 /// After how long without renewal a replica no longer counts for endpoints.
 const ALIVE: Duration = Duration::from_secs(35);
 
-/// The duty.
+/// The duty to say that this replica lives.
 pub struct Identity {
     objects: Arc<dyn Objects>,
     kind: Arc<Kind>,
     name: String,
     holder: String,
     hostname: String,
-    address: IpAddr,
-    port: u16,
+    /// Where others reach it; absent where it keeps out of the endpoints.
+    address: Option<String>,
+}
+
+/// The duty to remove the Leases of replicas that are gone.
+pub struct Burial {
+    objects: Arc<dyn Objects>,
+    kind: Arc<Kind>,
+    /// Our own Lease.
+    name: String,
 }
 
 impl Identity {
@@ -50,33 +59,43 @@ impl Identity {
             holder: format!("{name}_{}", Uuid::new_v4()),
             name,
             hostname,
-            address: around.advertise,
-            port: around.port,
+            address: (around.config.endpoint_reconciler_type == EndpointReconciler::Lease)
+                .then(|| format!("{}:{}", around.advertise, around.port)),
         })
+    }
+
+    /// Its counterpart for the others.
+    #[must_use]
+    pub fn burial(&self) -> Burial {
+        Burial { objects: self.objects.clone(), kind: self.kind.clone(), name: self.name.clone() }
     }
 
     async fn renew(&self) -> Result<(), Status> {
         let context = Context::internal(self.check());
         let now = time::format_micro(context.now);
-        let address = format!("{}:{}", self.address, self.port);
-        let object = json!({
+        let mut object = json!({
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
             "metadata": {
                 "namespace": NAMESPACE,
                 "name": self.name,
                 "labels": {LABEL: WHO, "kubernetes.io/hostname": self.hostname},
-                "annotations": {ADDRESS: address},
             },
             "spec": {"holderIdentity": self.holder, "leaseDurationSeconds": SECONDS, "renewTime": now},
         });
+        if let Some(address) = &self.address {
+            meta::set_annotation(&mut object, ADDRESS, address);
+        }
         let mut change = |value: &mut Value| {
             // An update of an absent Lease makes it.
             if meta::name(value).is_empty() {
                 *value = object.clone();
                 return Ok(());
             }
-            meta::set_annotation(value, ADDRESS, &address);
+            match &self.address {
+                Some(address) => meta::set_annotation(value, ADDRESS, address),
+                None => drop(meta::remove_annotation(value, ADDRESS)),
+            }
             meta::set_label(value, LABEL, WHO);
             value["spec"]["holderIdentity"] = json!(self.holder);
             value["spec"]["leaseDurationSeconds"] = json!(SECONDS);
@@ -85,7 +104,9 @@ impl Identity {
         };
         self.objects.update(&context, &self.kind, NAMESPACE, &self.name, "", &mut change).await.map(|_| ())
     }
+}
 
+impl Burial {
     async fn bury(&self) -> Result<(), Status> {
         let now = Timestamp::now();
         for lease in identities(self.objects.reader(), &self.kind) {
@@ -147,7 +168,21 @@ impl Duty for Identity {
     }
 
     async fn run(&self) -> Result<(), Status> {
-        self.renew().await?;
+        self.renew().await
+    }
+}
+
+#[async_trait]
+impl Duty for Burial {
+    fn check(&self) -> &'static str {
+        "poststarthook/start-kube-apiserver-identity-lease-garbage-collector"
+    }
+
+    fn rhythm(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+
+    async fn run(&self) -> Result<(), Status> {
         self.bury().await
     }
 }

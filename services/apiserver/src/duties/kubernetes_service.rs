@@ -16,6 +16,7 @@ use super::ensure::ensure;
 use super::identity;
 use super::services::Allocator;
 use super::{Duty, Surroundings};
+use crate::config::EndpointReconciler;
 use crate::error::Error;
 use crate::pipeline::Objects;
 
@@ -32,6 +33,8 @@ pub struct KubernetesService {
     /// The first address of the default range.
     cluster_ip: IpAddr,
     own: (IpAddr, u16),
+    /// Whether this server is one of the endpoints.
+    reconciles: bool,
 }
 
 impl KubernetesService {
@@ -47,6 +50,7 @@ impl KubernetesService {
             leases: around.kind("coordination.k8s.io", "leases")?,
             cluster_ip: range.nth(1),
             own: (around.advertise, around.port),
+            reconciles: around.config.endpoint_reconciler_type == EndpointReconciler::Lease,
         })
     }
 
@@ -138,8 +142,16 @@ impl Duty for KubernetesService {
         Duration::from_secs(10)
     }
 
+    /// Whoever reached this server does not need the Service, and upstream writes its endpoints only when it is ready.
+    fn holds_readiness(&self) -> bool {
+        false
+    }
+
     async fn run(&self) -> Result<(), Status> {
         self.service().await?;
+        if !self.reconciles {
+            return Ok(());
+        }
         let living = identity::living(self.objects.reader(), &self.leases, Timestamp::now());
         let mut addresses: BTreeSet<IpAddr> = living.into_iter().map(|(address, _)| address).collect();
         addresses.insert(self.own.0);

@@ -1,8 +1,8 @@
 //! What every replica keeps up, idempotently.
 //!
 //! A [`Duty`] looks at what is there and makes it what it should be; running it twice, late or on every replica at once
-//! gives the same. Each runs as a supervised task: at start, then in its own rhythm, and soon again after a failure. A
-//! duty's health check passes once it was done.
+//! gives the same. Each runs as a supervised task: once the watch cache is filled, then in its own rhythm, and soon again
+//! after a failure. A duty's health check passes once it was done, or once it was tried where upstream's does not wait.
 //!
 //! | duty | what stays true |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | [`priority_classes`] | the two system classes |
 //! | [`flow_control`] | priority levels and flow schemas |
 //! | [`authentication_config`] | what extension API servers need to know to authenticate callers |
-//! | [`identity`] | a Lease says that this replica lives; those of the dead go |
+//! | [`identity`] | a Lease says that this replica lives; those of the dead go (two duties) |
 //! | [`kubernetes_service`] | `default/kubernetes` points to the living replicas |
 //! | [`service_cidr`] | the ranges of Services as an object |
 //! | [`repair`] | every Service's addresses are recorded, and nothing else is |
@@ -36,9 +36,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use trireme_kinds::{Kind, Registry};
 use trireme_machinery::status::Status;
-use trireme_service::health::{Health, Scope};
+use trireme_service::health::{Flag, Health, Scope};
 use trireme_service::tasks::Tasks;
 
+use crate::cache::Cache;
+use crate::checks;
 use crate::config::Config;
 use crate::error::Error;
 use crate::pipeline::{Companions, Objects};
@@ -55,6 +57,11 @@ pub trait Duty: Send + Sync {
 
     /// After how long it is looked at again.
     fn rhythm(&self) -> Duration;
+
+    /// Whether the server is not ready before it was done once.
+    fn holds_readiness(&self) -> bool {
+        true
+    }
 
     /// Makes what is there what it should be.
     async fn run(&self) -> Result<(), Status>;
@@ -73,6 +80,8 @@ pub struct Surroundings {
     pub advertise: std::net::IpAddr,
     /// The port of HTTPS.
     pub port: u16,
+    /// The watch cache.
+    pub cache: Cache,
 }
 
 impl Surroundings {
@@ -103,43 +112,71 @@ pub fn companions(allocator: &Arc<Allocator>) -> Vec<Companionship> {
     vec![(("", "services"), allocator.clone())]
 }
 
-/// Starts all duties.
-pub fn start(around: &Surroundings, allocator: &Arc<Allocator>, tasks: &Tasks, health: &Health) -> Result<(), Error> {
+/// Starts all duties. `done` hears of each whenever it was done.
+pub fn start<F>(
+    around: &Surroundings,
+    allocator: &Arc<Allocator>,
+    tasks: &Tasks,
+    health: &Health,
+    done: F,
+) -> Result<(), Error>
+where
+    F: Fn(&'static str) + Clone + Send + Sync + 'static,
+{
+    let keep = |duties: Vec<Arc<dyn Duty>>| {
+        for duty in duties {
+            let flag = health.flag(duty.check(), Scope::Live);
+            let (cache, done) = (around.cache.clone(), done.clone());
+            tasks.supervise(format!("duty {}", duty.check()), move || {
+                keep_up(duty.clone(), cache.clone(), flag.clone(), done.clone())
+            });
+        }
+    };
+    // In the order in which upstream's health pages list them.
     let identity = identity::Identity::new(around)?;
-    let duties: Vec<Arc<dyn Duty>> = vec![
+    let burial = identity.burial();
+    keep(vec![
         Arc::new(namespaces::Namespaces::new(around)?),
+        Arc::new(authentication_config::AuthenticationConfig::new(around)?),
+        Arc::new(identity),
+        Arc::new(burial),
+    ]);
+    checks::filled(health, "poststarthook/storage-readiness", Scope::Live, &around.cache);
+    keep(vec![
+        Arc::new(repair::Repair::new(around, allocator)?),
         Arc::new(roles::Roles::new(around)?),
         Arc::new(priority_classes::PriorityClasses::new(around)?),
         Arc::new(flow_control::FlowControl::new(around)?),
-        Arc::new(authentication_config::AuthenticationConfig::new(around)?),
         Arc::new(kubernetes_service::KubernetesService::new(around, allocator)?),
         Arc::new(service_cidr::ServiceCidr::new(around, allocator)?),
-        Arc::new(repair::Repair::new(around, allocator)?),
-        Arc::new(identity),
-    ];
-    for duty in duties {
-        let flag = health.flag(duty.check(), Scope::Ready);
-        tasks.supervise(format!("duty {}", duty.check()), move || {
-            let (duty, flag) = (duty.clone(), flag.clone());
-            async move {
-                let mut retry = FIRST_RETRY;
-                loop {
-                    let pause = match duty.run().await {
-                        Ok(()) => {
-                            flag.pass();
-                            retry = FIRST_RETRY;
-                            duty.rhythm()
-                        }
-                        Err(status) => {
-                            tracing::warn!(duty = duty.check(), error = %status, "a duty could not be done");
-                            retry = (retry * 2).min(duty.rhythm());
-                            retry
-                        }
-                    };
-                    tokio::time::sleep(pause).await;
-                }
-            }
-        });
-    }
+    ]);
     Ok(())
+}
+
+/// Does a duty again and again.
+async fn keep_up(duty: Arc<dyn Duty>, cache: Cache, flag: Flag, done: impl Fn(&'static str)) {
+    // Before, everything would look as if it were missing.
+    if cache.heads().wait_for(|head| head.synced).await.is_err() {
+        return;
+    }
+    let mut retry = FIRST_RETRY;
+    loop {
+        let outcome = duty.run().await;
+        if outcome.is_ok() || !duty.holds_readiness() {
+            flag.pass();
+        }
+        let pause = match outcome {
+            Ok(()) => {
+                done(duty.check());
+                retry = FIRST_RETRY;
+                duty.rhythm()
+            }
+            Err(status) => {
+                tracing::warn!(duty = duty.check(), error = %status, "a duty could not be done");
+                retry = (retry * 2).min(duty.rhythm());
+                retry
+            }
+        };
+        tokio::time::sleep(pause).await;
+    }
 }

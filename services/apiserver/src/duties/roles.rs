@@ -21,6 +21,9 @@ use crate::pipeline::{Context, Objects};
 
 const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
+/// The duty's health check.
+pub const CHECK: &str = "poststarthook/rbac/bootstrap-roles";
+
 /// The duty.
 pub struct Roles {
     objects: Arc<dyn Objects>,
@@ -63,7 +66,7 @@ impl Roles {
 #[async_trait]
 impl Duty for Roles {
     fn check(&self) -> &'static str {
-        "poststarthook/rbac/bootstrap-roles"
+        CHECK
     }
 
     fn rhythm(&self) -> Duration {

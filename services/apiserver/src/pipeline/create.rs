@@ -63,6 +63,7 @@ impl Engine {
             ownership::track(context, kind, "", None, &mut object, options);
         }
         admission.mutate(&mut object, None).await?;
+        mutation::dedup_owners(context, &mut object, true);
         mutation::match_namespace(&mut object, &target.namespace)?;
 
         let generated = meta::name(&object).is_empty() && !meta::generate_name(&object).is_empty();
@@ -77,7 +78,7 @@ impl Engine {
         mutation::with_kind_context(context, |hooks| kind.prepare_create(&mut object, hooks));
         let errors = mutation::with_kind_context(context, |hooks| kind.validate_create(&object, hooks));
         if !errors.is_empty() {
-            return Err(Status::invalid(&kind.gvk(), meta::name(&object), errors));
+            return Err(kind.invalid(meta::name(&object), errors));
         }
         for warning in kind.hooks.warnings(&object, None) {
             context.warn(warning);

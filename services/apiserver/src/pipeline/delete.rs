@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use trireme_kinds::Kind;
@@ -160,7 +162,8 @@ impl Engine {
         }))))
     }
 
-    /// Deletes every object of a list, and answers the list.
+    /// Deletes every object of a list, some at a time, and answers the list. After a failure no more are begun; it is the
+    /// answer once those under way have ended.
     pub(crate) async fn delete_collection(
         &self,
         context: &Context,
@@ -170,20 +173,36 @@ impl Engine {
         admit: Admit,
     ) -> Result<ListAnswer, Status> {
         let answer = self.list_objects(context, target, list).await?;
-        for item in &answer.items {
-            let one = Target {
-                kind: target.kind.clone(),
-                namespace: item.namespace.to_string(),
-                name: item.name.to_string(),
-            };
-            match self.delete_object(context, &one, options, admit).await {
-                Ok(_) => {}
-                Err(status) if status.is_not_found() => {}
-                Err(status) => return Err(status),
+        let mut waiting = answer.items.iter();
+        let mut under_way = FuturesUnordered::new();
+        let mut failure = None;
+        loop {
+            while failure.is_none() && under_way.len() < self.delete_workers {
+                let Some(item) = waiting.next() else { break };
+                let one = Target {
+                    kind: target.kind.clone(),
+                    namespace: item.namespace.to_string(),
+                    name: item.name.to_string(),
+                };
+                under_way.push(async move { self.delete_object(context, &one, options, admit).await });
+            }
+            match under_way.next().await {
+                None => break,
+                Some(Err(status)) if !status.is_not_found() => failure = failure.or(Some(status)),
+                Some(_) => {}
             }
         }
-        Ok(answer)
+        failure.map_or(Ok(answer), Err)
     }
+}
+
+/// What a client should know that left it to the kind what becomes of an object's dependents.
+pub(crate) fn warning(kind: &Kind, options: &DeleteOptions) -> Option<&'static str> {
+    let left_open = options.propagation.is_none() && options.orphan_dependents.is_none();
+    (left_open && kind.group == "batch" && kind.plural == "jobs").then_some(
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or \
+         set propagationPolicy=Orphan to suppress this warning",
+    )
 }
 
 fn check_preconditions(kind: &Kind, old: &Value, options: &DeleteOptions) -> Result<(), Status> {

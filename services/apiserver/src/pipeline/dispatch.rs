@@ -8,12 +8,12 @@ use trireme_kinds::Kind;
 use trireme_machinery::status::Status;
 use trireme_service::pages;
 
-use super::delete::Deleted;
+use super::delete::{self, Deleted};
 use super::engine::{Engine, Target, method_not_allowed};
 use super::mutation::{self, Admit};
 use super::options::{self, DeleteOptions, ListOptions, WriteOptions};
 use super::patch::Patch;
-use super::update::{Change, Put, Updated};
+use super::update::{Change, Put, Updated, check_place};
 use super::{Answer, Body, Context, ObjectAnswer, ObjectBody, Objects, RawAnswer, Reader, Request, Stored, decode};
 
 // === impl Engine ===
@@ -54,6 +54,9 @@ impl Engine {
             "deletecollection" => {
                 let list = ListOptions::read(request)?;
                 let options = DeleteOptions::read(request, delete_body(request)?.as_ref())?;
+                if let Some(warning) = delete::warning(&target.kind, &options) {
+                    context.warn(warning);
+                }
                 let answer = self.delete_collection(context, &target, &list, &options, Admit::Yes).await?;
                 Ok(Answer::List(Box::new(answer)))
             }
@@ -88,14 +91,18 @@ impl Engine {
 
     async fn create_answer(&self, context: &Context, target: &Target, request: &Request) -> Result<Answer, Status> {
         let options = WriteOptions::read(request, "CreateOptions")?;
-        let new = decode::object(context, &target.kind, request, options.validation)?;
+        let mut new = decode::object(context, &target.kind, request, options.validation)?;
+        mutation::dedup_owners(context, &mut new, false);
         let created = self.create_object(context, target, new, &options, Admit::Yes).await?;
         Ok(object(201, &target.kind, created))
     }
 
     async fn update_answer(&self, context: &Context, target: &Target, request: &Request) -> Result<Answer, Status> {
         let options = WriteOptions::read(request, "UpdateOptions")?;
-        let new = decode::object(context, &target.kind, request, options.validation)?;
+        let mut new = decode::object(context, &target.kind, request, options.validation)?;
+        // Before anybody looks whether there is such an object.
+        check_place(&mut new, target)?;
+        mutation::dedup_owners(context, &mut new, false);
         let subresource = &request.info.subresource;
         let updated = self.update_object(context, target, subresource, &mut Put(new), &options, Admit::Yes).await?;
         Ok(object(if updated.created { 201 } else { 200 }, &target.kind, updated.object))
@@ -112,6 +119,9 @@ impl Engine {
 
     async fn delete_answer(&self, context: &Context, target: &Target, request: &Request) -> Result<Answer, Status> {
         let options = DeleteOptions::read(request, delete_body(request)?.as_ref())?;
+        if let Some(warning) = delete::warning(&target.kind, &options) {
+            context.warn(warning);
+        }
         let (deleted, gone) = self.delete_object(context, target, &options, Admit::Yes).await?;
         let code = if !gone && options.orphan_dependents == Some(false) { 202 } else { 200 };
         Ok(match deleted {

@@ -12,6 +12,7 @@ use trireme_service::health::Health;
 use super::audit::Audit;
 use super::limit::Limits;
 use super::mutation::from_stored;
+use super::warm::Roles;
 use super::{Companions, Context, Documents, Handler, RequestInfo, Stored};
 use crate::admission;
 use crate::auth::{Authenticator, Authorizer};
@@ -57,6 +58,9 @@ pub struct Inner {
     pub audit: Option<Audit>,
     /// The server's health checks.
     pub health: Health,
+    /// How many objects of a collection are deleted at a time.
+    pub delete_workers: usize,
+    pub(super) roles: Roles,
     parts: OnceLock<Parts>,
 }
 
@@ -104,6 +108,8 @@ pub struct Foundation {
     pub audit: Option<Audit>,
     /// The server's health checks.
     pub health: Health,
+    /// How many objects of a collection are deleted at a time.
+    pub delete_workers: usize,
 }
 
 /// Where an object is, or where a kind's objects are.
@@ -139,6 +145,8 @@ impl Engine {
                 limits: foundation.limits,
                 audit: foundation.audit,
                 health: foundation.health,
+                delete_workers: foundation.delete_workers.max(1),
+                roles: Roles::default(),
                 parts: OnceLock::new(),
             }),
         }

@@ -27,6 +27,7 @@ mod serve;
 pub mod stored;
 mod text;
 mod update;
+mod warm;
 mod watch;
 
 pub use context::Context;

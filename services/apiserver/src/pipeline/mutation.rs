@@ -119,6 +119,29 @@ pub(crate) fn with_kind_context<T>(context: &Context, hook: impl FnOnce(&trireme
     hook(&trireme_kinds::Context { now: context.now, requester: Some(&requester) })
 }
 
+/// Each owner is named once; who names one twice is warned. `admitted`: plugins have been asked already.
+pub(crate) fn dedup_owners(context: &Context, object: &mut Value, admitted: bool) {
+    let Some(owners) = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) else { return };
+    let (mut kept, mut twice) = (Vec::with_capacity(owners.len()), Vec::new());
+    for owner in owners.drain(..) {
+        if kept.contains(&owner) {
+            twice.push(owner["uid"].as_str().unwrap_or_default().to_owned());
+        } else {
+            kept.push(owner);
+        }
+    }
+    *owners = kept;
+    if twice.is_empty() {
+        return;
+    }
+    let when = if admitted { " after mutating admission happens" } else { "" };
+    context.warn(format!(
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and \
+         may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        twice.join(", ")
+    ));
+}
+
 /// The object's namespace has to be the request's.
 pub(crate) fn match_namespace(object: &mut Value, namespace: &str) -> Result<(), Status> {
     let own = meta::namespace(object);
@@ -164,5 +187,31 @@ pub(crate) fn answer(kind: &Kind, stored: Arc<Stored>) -> ObjectBody {
         ObjectBody::Stored(stored)
     } else {
         ObjectBody::Value(from_stored(kind, &stored.type_meta.api_version, stored.value()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::auth::UserInfo;
+    use crate::pipeline::RequestInfo;
+
+    #[test]
+    fn an_owner_is_kept_once() {
+        let owner = |uid: &str, name: &str| json!({"uid": uid, "name": name});
+        let owners = json!([owner("u", "a"), owner("u", "b"), owner("u", "a"), owner("v", "a"), owner("u", "b")]);
+        let mut object = json!({"metadata": {"ownerReferences": owners}});
+        let context = Context::new(RequestInfo::default(), UserInfo::default());
+        dedup_owners(&context, &mut object, true);
+        let kept = json!([owner("u", "a"), owner("u", "b"), owner("v", "a")]);
+        assert_eq!(object["metadata"]["ownerReferences"], kept);
+        dedup_owners(&context, &mut object, false);
+        let [warning] = &context.warnings()[..] else { panic!("{:?}", context.warnings()) };
+        assert!(
+            warning.contains("after mutating admission happens") && warning.ends_with("observed: u, u"),
+            "{warning}"
+        );
     }
 }

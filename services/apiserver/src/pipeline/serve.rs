@@ -32,7 +32,7 @@ impl Engine {
     /// Serves a request.
     pub async fn serve(&self, request: &Request) -> Served {
         let arrived = Instant::now();
-        let (context, span) = match self.open(request, arrived) {
+        let (context, span) = match self.open(request, arrived).await {
             Ok(opened) => opened,
             Err(served) => return *served,
         };
@@ -44,8 +44,8 @@ impl Engine {
     /// Lets a request in that the door answers itself: it is authenticated, authorized and audited.
     pub async fn admit(&self, request: &Request) -> Result<Context, Box<Served>> {
         let arrived = Instant::now();
-        let (context, span) = self.open(request, arrived)?;
-        let outcome = span.in_scope(|| self.authorize(&context, request));
+        let (context, span) = self.open(request, arrived).await?;
+        let outcome = self.authorize(&context, request).instrument(span.clone()).await;
         match outcome {
             Ok(()) => {
                 let opened = Answer::Raw(super::RawAnswer {
@@ -66,7 +66,7 @@ impl Engine {
     }
 
     /// Learns who asks, and opens the request's span.
-    fn open(&self, request: &Request, arrived: Instant) -> Result<(Context, tracing::Span), Box<Served>> {
+    async fn open(&self, request: &Request, arrived: Instant) -> Result<(Context, tracing::Span), Box<Served>> {
         let mut context = Context::new(request.info.clone(), UserInfo::default());
         context.user_agent.clone_from(&request.user_agent);
         context.source = request.source;
@@ -74,7 +74,10 @@ impl Engine {
         if let Some(id) = &request.audit_id {
             context.audit_id.clone_from(id);
         }
-        let known = self.deadline(request, arrived).and_then(|deadline| Ok((deadline, self.identify(request)?)));
+        let known = match self.deadline(request, arrived) {
+            Ok(deadline) => self.known(request, deadline).await.map(|user| (deadline, user)),
+            Err(refusal) => Err(refusal),
+        };
         match known {
             Ok((deadline, user)) => (context.deadline, context.user) = (deadline, user),
             Err(refusal) => return Err(Box::new(Served { context, outcome: Err(refusal) })),
@@ -88,6 +91,14 @@ impl Engine {
             });
         }
         Ok((context, span))
+    }
+
+    /// [`Self::identify`] by a server that knows enough to do it.
+    async fn known(&self, request: &Request, deadline: Instant) -> Result<UserInfo, Status> {
+        match self.identify(request) {
+            Err(refusal) if self.warmed(&refusal, deadline).await => self.identify(request),
+            outcome => outcome,
+        }
     }
 
     /// Who asks, after impersonation.
@@ -112,12 +123,21 @@ impl Engine {
     }
 
     async fn authorized(&self, context: &Context, request: &Request) -> Result<Answer, Status> {
-        self.authorize(context, request)?;
+        self.authorize(context, request).await?;
         self.dispatch(context, request).await
     }
 
-    fn authorize(&self, context: &Context, request: &Request) -> Result<(), Status> {
+    async fn authorize(&self, context: &Context, request: &Request) -> Result<(), Status> {
         let _span = context.trace.map(|_| trireme_telemetry::span("authorize").start());
+        match self.judge(context, request) {
+            Err(refusal) if self.warmed(&refusal, context.deadline).await => self.judge(context, request)?,
+            outcome => outcome?,
+        }
+        if request.info.is_resource { self.filled(context.deadline).await } else { Ok(()) }
+    }
+
+    /// Whether the caller may do it.
+    fn judge(&self, context: &Context, request: &Request) -> Result<(), Status> {
         let required = required_fields(request);
         let attributes = attributes(&context.info, &required);
         self.parts()?.authorizer.require(&context.user, &attributes)

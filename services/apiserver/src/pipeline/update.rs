@@ -131,8 +131,7 @@ impl Engine {
         }
         let old = self.convert(kind, &stored);
         let mut new = change.apply(Some(&old)).await?;
-        check_name(&new, target)?;
-        mutation::match_namespace(&mut new, &target.namespace)?;
+        check_place(&mut new, target)?;
         let admission = Admission {
             engine: self,
             context,
@@ -148,6 +147,7 @@ impl Engine {
             ownership::track(context, kind, subresource, Some(&old), &mut new, options);
         }
         admission.mutate(&mut new, Some(&old)).await?;
+        mutation::dedup_owners(context, &mut new, true);
         check_version(target, &mut new, &stored)?;
         keep_system_fields(&mut new, &old);
         let mut companions = Vec::new();
@@ -210,8 +210,9 @@ impl Engine {
     }
 }
 
-/// The name in the object has to be that of the path.
-fn check_name(object: &Value, target: &Target) -> Result<(), Status> {
+/// The namespace and the name in the object have to be those of the path.
+pub(crate) fn check_place(object: &mut Value, target: &Target) -> Result<(), Status> {
+    mutation::match_namespace(object, &target.namespace)?;
     let (name, asked) = (meta::name(object), &target.name);
     if name.is_empty() {
         let why = format!("the name of the object ({asked} based on URL) was undeterminable: name must be provided");
@@ -219,12 +220,6 @@ fn check_name(object: &Value, target: &Target) -> Result<(), Status> {
     }
     if name != asked {
         let why = format!("the name of the object ({name}) does not match the name on the URL ({asked})");
-        return Err(Status::bad_request(why));
-    }
-    let (namespace, asked) = (meta::namespace(object), &target.namespace);
-    if !asked.is_empty() && !namespace.is_empty() && namespace != asked {
-        let why =
-            format!("the namespace of the object ({namespace}) does not match the namespace on the request ({asked})");
         return Err(Status::bad_request(why));
     }
     Ok(())
@@ -251,7 +246,8 @@ fn check_version(target: &Target, new: &mut Value, stored: &Stored) -> Result<()
     if asked.parse::<u64>().is_err() {
         let at = Path::new("metadata").child("resourceVersion");
         let why = format!("strconv.ParseUint: parsing {}: invalid syntax", trireme_machinery::go::quote(asked));
-        return Err(Status::invalid(&kind.gvk(), &target.name, vec![field::invalid(&at, asked, why)]));
+        let errors = vec![field::invalid(&at, asked, why)];
+        return Err(kind.invalid(meta::name(new), errors));
     }
     Err(Status::conflict(&target.resource(), &target.name, MODIFIED))
 }
@@ -319,7 +315,7 @@ fn validate(context: &Context, kind: &Kind, subresource: &str, new: &Value, old:
         "binding" => Vec::new(),
         _ => kind.validate_update(new, old, hooks),
     });
-    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind.gvk(), meta::name(new), errors)) }
+    if errors.is_empty() { Ok(()) } else { Err(kind.invalid(meta::name(new), errors)) }
 }
 
 /// Whether two objects are stored alike, but for the times at which their managers wrote.
