@@ -3,13 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
-use std::process::Stdio;
 
-use tokio::process::Command;
-
-use crate::Error;
 use crate::choice::Choice;
 use crate::view::{NodeView, Protocol, ServicePort};
+use crate::{Error, tool};
 
 /// An entry of the connection table: what the client sent, and who answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,13 +87,9 @@ pub async fn clean(services: &UdpServices) -> Result<usize, Error> {
 }
 
 async fn run(args: &[&str]) -> Result<String, Error> {
-    let output = Command::new("conntrack")
-        .args(args)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output()
+    let output = tool::run("conntrack", args, "", tool::LIMIT)
         .await
-        .map_err(|error| Error::Conntrack(format!("{error} (install the package conntrack)")))?;
+        .map_err(|error| Error::Conntrack(format!("{error} (the package conntrack has it)")))?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     } else {

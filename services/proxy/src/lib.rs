@@ -24,6 +24,7 @@ pub mod plan;
 pub mod ruleset;
 mod run;
 pub mod sync;
+mod tool;
 pub mod view;
 
 pub use config::Args;

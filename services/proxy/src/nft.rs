@@ -1,15 +1,11 @@
 //! The nft command: transactions, listings, and word of changes by others.
 
 use std::process::Stdio;
-use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::Error;
-
-/// How long nft may take; the largest tables load in a few seconds.
-const LIMIT: Duration = Duration::from_secs(60);
+use crate::{Error, tool};
 
 /// Runs a script as one transaction.
 ///
@@ -37,22 +33,10 @@ pub async fn probe() -> Result<(), Error> {
 }
 
 async fn run(args: &[&str], input: &str) -> Result<String, Error> {
-    let mut child = Command::new("nft")
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(Error::NoNft)?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // nft that fails early closes the pipe; what it says then is in its output.
-        let _ = stdin.write_all(input.as_bytes()).await;
-    }
-    let output = tokio::time::timeout(LIMIT, child.wait_with_output())
-        .await
-        .map_err(|_| Error::Nft(format!("no answer within {LIMIT:?}")))?
-        .map_err(Error::NoNft)?;
+    let output = tool::run("nft", args, input, tool::LIMIT).await.map_err(|error| match error.kind() {
+        std::io::ErrorKind::TimedOut => Error::Nft(error.to_string()),
+        _ => Error::NoNft(error),
+    })?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     } else {

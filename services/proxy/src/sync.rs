@@ -87,7 +87,7 @@ pub struct Keeper {
     progress: Progress,
     /// What the table holds, as far as we know; none: unknown, so it is rewritten.
     present: Option<Ruleset>,
-    /// What the kernel listed after our last change; none: not asked yet.
+    /// What the kernel listed after our last change; none: it could not be listed.
     listed: Option<String>,
     udp: UdpServices,
     reacted: Reacted,
@@ -151,7 +151,6 @@ impl Keeper {
                 return Err(error);
             }
             self.present = Some(wanted);
-            self.listed = None;
             self.reacted.note(wakes);
             metrics::histogram!("kubeproxy_sync_proxy_rules_duration_seconds").record(begun.elapsed().as_secs_f64());
             sync.in_scope(|| {
@@ -161,6 +160,10 @@ impl Keeper {
         self.clean_connections(UdpServices::new(&ports, &node)).await;
         self.progress.done();
         self.pause = Duration::ZERO;
+        if transactions > 0 {
+            // Listed at once, so that what others change from now on is noticed.
+            self.listed = nft::listing(&self.options.table).await.ok();
+        }
         Ok(transactions)
     }
 
