@@ -162,13 +162,7 @@ pub(super) async fn watch(client: &Client, last: &mut i64, until: i64, feed: &mp
                 if answer.canceled {
                     return Err(Error::Store(format!("the watch was cancelled: {}", answer.cancel_reason)));
                 }
-                for message in pending.take(answer) {
-                    *last = match &message {
-                        Feed::Revision { revision, .. } | Feed::Progress(revision) => *revision,
-                        Feed::Reset { .. } => *last,
-                    };
-                    feed.send(message).await.map_err(|_| stopped())?;
-                }
+                hand_on(pending.take(answer), last, feed).await?;
                 if *last >= until {
                     return Ok(());
                 }
@@ -177,6 +171,19 @@ pub(super) async fn watch(client: &Client, last: &mut i64, until: i64, feed: &mp
             Err(status) => return Err(Error::Store(status.message().to_owned())),
         }
     }
+}
+
+/// Gives these steps to the cache. `last` moves only behind what was taken: whoever drops this begins again right there.
+async fn hand_on(steps: Vec<Feed>, last: &mut i64, feed: &mpsc::Sender<Feed>) -> Result<(), Error> {
+    for step in steps {
+        let reached = match &step {
+            Feed::Revision { revision, .. } | Feed::Progress(revision) => *revision,
+            Feed::Reset { .. } => *last,
+        };
+        feed.send(step).await.map_err(|_| stopped())?;
+        *last = reached;
+    }
+    Ok(())
 }
 
 /// Events that wait for the rest of their revision: a response may come in fragments.
@@ -208,4 +215,25 @@ pub(super) fn stopped() -> Error {
 /// The key of an event as text; None for keys that are none of ours.
 pub fn key_of(kv: &KeyValue) -> Option<&str> {
     std::str::from_utf8(&kv.key).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_the_cache_did_not_take_is_not_counted() {
+        let (feed, mut fed) = mpsc::channel(1);
+        let step = |revision| Feed::Revision { revision, events: Vec::new() };
+        let mut last = 4;
+        // The feed has room for one: the second step waits, and its waiting is given up.
+        let dropped = hand_on(vec![step(5), step(6), Feed::Progress(7)], &mut last, &feed).now_or_never();
+        assert!(dropped.is_none());
+        assert_eq!(last, 5);
+        assert!(matches!(fed.recv().await, Some(Feed::Revision { revision: 5, .. })));
+        hand_on(vec![step(last + 1)], &mut last, &feed).await.unwrap();
+        assert!(matches!(fed.recv().await, Some(Feed::Revision { revision: 6, .. })));
+    }
 }

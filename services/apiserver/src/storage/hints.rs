@@ -6,7 +6,7 @@
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tonic::Code;
-use trireme_bus::{Bus, BusMessage, Hint, Missing, Position, Sequence, Subscriber, Verdict};
+use trireme_bus::{Bus, Hint, Missing, Position, Sequence, Subscriber, Verdict};
 use trireme_proto::store::v1::{ReadIndexRequest, ReadIndexResponse};
 
 use super::Client;
@@ -107,7 +107,7 @@ impl Follower {
             Hint::Revision { message, .. } => message,
         };
         loop {
-            match sequence.message(&position(&message), Instant::now()) {
+            match sequence.message(&Position::from(&message), Instant::now()) {
                 Verdict::Deliver => {
                     let step = Feed::Revision { revision: message.revision, events: message.events };
                     self.feed.send(step).await.map_err(|_| stopped())?;
@@ -148,7 +148,7 @@ impl Follower {
         let mut last = sequence.revision();
         let mut pause = Pause::default();
         loop {
-            // A watch that is dropped has handed on all that it counted.
+            // A watch that is dropped has counted only what it handed on.
             let broken = {
                 let watching = follow::watch(&self.client, &mut last, i64::MAX, &self.feed);
                 tokio::pin!(watching);
@@ -197,16 +197,5 @@ impl Follower {
             }
         };
         Ok(self.client.call(Instant::now() + PATIENCE, asked).await?.answer)
-    }
-}
-
-fn position(message: &BusMessage) -> Position<'_> {
-    Position {
-        cluster_id: message.cluster_id,
-        incarnation: &message.incarnation,
-        term: message.term,
-        revision: message.revision,
-        previous: message.previous_revision,
-        headers_only: message.headers_only,
     }
 }
