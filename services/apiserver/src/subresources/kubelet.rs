@@ -1,5 +1,6 @@
 //! How a node's kubelet is reached: HTTPS with our client certificate, at the address its Node names.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,6 +63,8 @@ pub struct Location {
     pub port: u16,
     /// Whether it speaks TLS.
     pub tls: bool,
+    /// Whether it is what somebody wrote into an object, and must not lead to this machine or what is next to it.
+    pub foreign: bool,
 }
 
 impl Kubelets {
@@ -109,7 +112,7 @@ impl Kubelets {
         };
         let port = value.pointer("/status/daemonEndpoints/kubeletEndpoint/Port").and_then(Value::as_u64);
         let port = port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0).unwrap_or(DEFAULT_PORT);
-        Ok(Location { host: host.to_owned(), port, tls: true })
+        Ok(Location { host: host.to_owned(), port, tls: true, foreign: false })
     }
 
     /// Sends one request on a connection of its own, which is closed with the answer's body (or lives on in an upgrade).
@@ -126,9 +129,18 @@ impl Kubelets {
         let failed = |what: &str, why: &dyn std::fmt::Display| {
             Status::internal(format!("error dialing backend: {what} {host}:{port}: {why}"))
         };
-        let dial = TcpStream::connect((host.as_str(), *port));
-        let stream = match timeout(self.patience, dial).await {
-            Ok(connected) => connected.map_err(|why| failed("dial tcp", &why))?,
+        let dial = async || -> std::io::Result<Option<TcpStream>> {
+            // What is checked is what is dialled: a name may mean something else the next time.
+            let addresses: Vec<_> = tokio::net::lookup_host((host.as_str(), *port)).await?.collect();
+            if location.foreign && !addresses.iter().all(|address| is_global_unicast(address.ip())) {
+                return Ok(None);
+            }
+            TcpStream::connect(&*addresses).await.map(Some)
+        };
+        let stream = match timeout(self.patience, dial()).await {
+            Ok(Ok(None)) => return Err(Status::bad_request("address not allowed")),
+            Ok(Ok(Some(stream))) => stream,
+            Ok(Err(why)) => return Err(failed("dial tcp", &why)),
             Err(_) => return Err(failed("dial tcp", &"i/o timeout")),
         };
         let _ = stream.set_nodelay(true);
@@ -156,6 +168,18 @@ impl Kubelets {
     }
 }
 
+/// Whether an address is one that a request may be passed on to: neither this machine nor its link nor a group.
+pub(super) fn is_global_unicast(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => {
+            !(v4.is_unspecified() || v4.is_broadcast() || v4.is_loopback() || v4.is_multicast() || v4.is_link_local())
+        }
+        IpAddr::V6(v6) => {
+            !(v6.is_unspecified() || v6.is_loopback() || v6.is_multicast() || v6.is_unicast_link_local())
+        }
+    }
+}
+
 /// The harness' error, by the name that it has there.
 mod tls_error {
     pub(super) use trireme_service::Error as Any;
@@ -173,4 +197,31 @@ where
         }
     });
     sender.send_request(request).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_and_its_links_are_not_for_others() {
+        for address in [
+            "127.0.0.1",
+            "127.9.9.9",
+            "169.254.169.254",
+            "0.0.0.0",
+            "255.255.255.255",
+            "224.0.0.1",
+            "::1",
+            "::",
+            "fe80::1",
+            "ff02::1",
+            "::ffff:127.0.0.1",
+        ] {
+            assert!(!is_global_unicast(address.parse().unwrap()), "{address}");
+        }
+        for address in ["10.0.0.1", "192.168.1.1", "192.0.2.1", "8.8.8.8", "fd00::1", "2001:db8::1"] {
+            assert!(is_global_unicast(address.parse().unwrap()), "{address}");
+        }
+    }
 }

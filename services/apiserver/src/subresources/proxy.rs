@@ -4,14 +4,15 @@ use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 use http::{HeaderMap, HeaderValue, Method};
 use http_body_util::BodyStream;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use serde_json::Value;
 use trireme_machinery::gvk::GroupResource;
 use trireme_machinery::status::Status;
 
 use super::Subresources;
-use super::kubelet::{Location, full};
+use super::kubelet::{Location, full, is_global_unicast};
 use crate::auth::user::quoted;
-use crate::pipeline::{Answer, Body, Context, RawAnswer, Request};
+use crate::pipeline::{Answer, Body, Context, RawAnswer, Request, RequestInfo};
 
 /// Headers that end at each hop.
 const HOP_BY_HOP: [&str; 8] = [
@@ -25,6 +26,22 @@ const HOP_BY_HOP: [&str; 8] = [
     "upgrade",
 ];
 
+/// What stands for something else in a path, and is encoded as upstream's is.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b'/')
+    .remove(b':')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b'@');
+
 impl Subresources {
     pub(super) async fn proxy(&self, _context: &Context, request: &Request) -> Result<Answer, Status> {
         let info = &request.info;
@@ -36,9 +53,9 @@ impl Subresources {
             "delete" | "deletecollection" => Method::DELETE,
             _ => Method::GET,
         };
-        let rest = info.parts.get(3..).unwrap_or_default().join("/");
         let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&request.query).finish();
-        let path = if query.is_empty() { format!("/{rest}") } else { format!("/{rest}?{query}") };
+        let path = path(info);
+        let path = if query.is_empty() { path } else { format!("{path}?{query}") };
         let mut headers = HeaderMap::new();
         for (name, text) in
             [(http::header::CONTENT_TYPE, &request.content_type), (http::header::ACCEPT, &request.accept)]
@@ -80,12 +97,13 @@ impl Subresources {
                         .map_err(|_| Status::bad_request(format!("invalid node request {}", quoted(&info.name))))?;
                     location.tls = scheme == "https";
                 }
+                location.foreign = true;
                 Ok(location)
             }
             "pods" => {
                 let pod = self.inner.objects.get(&self.inner.pods, &info.namespace, name).await?.value();
-                let host = pod["status"]["podIP"].as_str().unwrap_or_default();
-                if host.is_empty() {
+                let host = pod["status"]["podIPs"][0]["ip"].as_str().unwrap_or_default();
+                if !host.parse().is_ok_and(is_global_unicast) {
                     return Err(Status::bad_request("address not allowed"));
                 }
                 let first = pod.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten();
@@ -97,10 +115,23 @@ impl Subresources {
                     }
                 };
                 let port = port.unwrap_or(if scheme == "https" { 443 } else { 80 });
-                Ok(Location { host: host.to_owned(), port, tls: scheme == "https" })
+                Ok(Location { host: host.to_owned(), port, tls: scheme == "https", foreign: true })
             }
             _ => self.service(&info.namespace, scheme, name, port).await,
         }
+    }
+
+    /// The address of an endpoint that is a Pod of this namespace, which has that address: an EndpointSlice alone sends
+    /// nobody anywhere.
+    fn pod_behind(&self, namespace: &str, endpoint: &Value) -> Option<String> {
+        let address = endpoint["addresses"][0].as_str()?;
+        let target = &endpoint["targetRef"];
+        if target["namespace"] != namespace {
+            return None;
+        }
+        let pod = self.inner.objects.reader().get(&self.inner.pods, namespace, target["name"].as_str()?)?.value();
+        let has = pod["status"]["podIPs"].as_array()?.iter().any(|ip| ip["ip"] == address);
+        has.then(|| address.to_owned())
     }
 
     async fn service(&self, namespace: &str, scheme: &str, name: &str, port: Option<&str>) -> Result<Location, Status> {
@@ -132,15 +163,25 @@ impl Subresources {
                 continue;
             };
             let endpoints = slice["endpoints"].as_array().into_iter().flatten();
-            let ready = endpoints.into_iter().find(|endpoint| endpoint["conditions"]["ready"] != false);
-            if let Some(host) = ready.and_then(|endpoint| endpoint["addresses"][0].as_str()) {
-                return Ok(Location { host: host.to_owned(), port, tls: scheme == "https" });
+            let ready = endpoints.filter(|endpoint| endpoint["conditions"]["ready"] != false);
+            if let Some(host) = ready.filter_map(|endpoint| self.pod_behind(namespace, endpoint)).next() {
+                return Ok(Location { host, port, tls: scheme == "https", foreign: true });
             }
         }
         let resource = GroupResource::new("", "services");
         tracing::debug!(%resource, namespace, name, "nothing is ready behind the Service");
         Err(Status::service_unavailable(format!("no endpoints available for service {}", quoted(name))))
     }
+}
+
+/// The path behind `/proxy` as the backend is asked for it, encoded anew.
+fn path(info: &RequestInfo) -> String {
+    let mut path = String::from("/");
+    path.extend(percent_encoding::utf8_percent_encode(&info.parts.get(3..).unwrap_or_default().join("/"), PATH));
+    if info.path.ends_with('/') && !path.ends_with('/') {
+        path.push('/');
+    }
+    path
 }
 
 /// `name`, `name:port` or `scheme:name:port`.
@@ -159,6 +200,17 @@ fn split(id: &str) -> (&str, &str, Option<&str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_reach_the_backend_as_they_were_meant() {
+        let behind = |path: &str| super::path(&RequestInfo::parse("GET", path, false, None));
+        let pod = "/api/v1/namespaces/a/pods/p/proxy";
+        assert_eq!(behind(pod), "/");
+        assert_eq!(behind(&format!("{pod}/")), "/");
+        assert_eq!(behind(&format!("{pod}/a/b")), "/a/b");
+        assert_eq!(behind(&format!("{pod}/a/b/")), "/a/b/");
+        assert_eq!(behind(&format!("{pod}/a b?c%/x;y=z")), "/a%20b%3Fc%25/x;y=z");
+    }
 
     #[test]
     fn names_may_carry_scheme_and_port() {
