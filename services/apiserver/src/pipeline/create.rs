@@ -12,6 +12,7 @@ use super::options::WriteOptions;
 use super::persist::{Committed, Write, fill_system_fields};
 use super::{Companion, Context, ObjectBody, ownership};
 use crate::admission::Operation;
+use crate::auth::Attributes;
 
 /// How often a generated name, or the place of a companion, is chosen anew.
 const TRIES: usize = 8;
@@ -83,6 +84,9 @@ impl Engine {
         for warning in kind.hooks.warnings(&object, None) {
             context.warn(warning);
         }
+        if admit == Admit::Yes {
+            self.may_create(context)?;
+        }
         admission.validate(&object, None).await?;
         if !meta::resource_version(&object).is_empty() {
             let why = "resourceVersion should not be set on objects to be created";
@@ -115,6 +119,15 @@ impl Engine {
                 Ok(Err(Status::conflict(&target.resource(), &name, why)))
             }
         }
+    }
+
+    /// Whether the caller may create what the request updates. A create has been judged as such at the door.
+    fn may_create(&self, context: &Context) -> Result<(), Status> {
+        if context.internal || !matches!(context.info.verb.as_str(), "update" | "patch") {
+            return Ok(());
+        }
+        let attributes = Attributes { verb: "create", ..Attributes::of(&context.info, &[]) };
+        self.parts()?.authorizer.require(&context.user, &attributes)
     }
 
     async fn companions_of_create(

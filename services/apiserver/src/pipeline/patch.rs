@@ -179,6 +179,10 @@ pub(crate) fn apply_patch(context: &Context, kind: &Kind, request: &Request, old
 #[async_trait]
 impl Change for Patch<'_> {
     async fn apply(&mut self, old: Option<&Value>) -> Result<Value, Status> {
-        self.applied(old.ok_or_else(|| Status::bad_request("a patch needs an object"))?)
+        self.applied(old.ok_or_else(|| Status::internal("a patch of nothing"))?)
+    }
+
+    fn creates(&self) -> bool {
+        false
     }
 }

@@ -31,6 +31,11 @@ pub(crate) trait Change: Send {
     /// be created by an update), decoded and defaulted.
     async fn apply(&mut self, old: Option<&Value>) -> Result<Value, Status>;
 
+    /// Whether it can make an object where there is none.
+    fn creates(&self) -> bool {
+        true
+    }
+
     /// The uid that the object must have.
     fn uid(&self) -> Option<&str> {
         None
@@ -116,7 +121,7 @@ impl Engine {
     ) -> Result<Result<Updated, Base>, Status> {
         let kind = &target.kind;
         let Some(stored) = base.stored else {
-            if !kind.rules.create_on_update || !subresource.is_empty() {
+            if !kind.rules.create_on_update || !subresource.is_empty() || !change.creates() {
                 return Err(target.not_found());
             }
             if let Some(uid) = change.uid() {
