@@ -87,10 +87,13 @@ impl Transaction {
         });
         let compared = self.compared().count();
         let current: Vec<Option<KeyValue>> = found.by_ref().take(compared).collect();
-        if answered.repeated
-            && let Some(revision) = self.already_done(&current, revision)
-        {
-            return Ok(Outcome::Written(revision));
+        if answered.repeated {
+            if let Some(revision) = self.already_done(&current, revision) {
+                return Ok(Outcome::Written(revision));
+            }
+            if let Some(found) = self.created_before(&current) {
+                return Ok(Outcome::Moved { index: 0, current: Some(Box::new(found)) });
+            }
         }
         if let Some(fence) = &self.fence {
             let epoch = found.next().flatten().map_or(0, |kv| kv.mod_revision);
@@ -125,6 +128,13 @@ impl Transaction {
             }
         }
         revision
+    }
+
+    /// What is there already of the object that the first change creates: who created it knows whether it was us, and
+    /// then the writer's claim was in order, whatever became of it since.
+    fn created_before(&self, current: &[Option<KeyValue>]) -> Option<KeyValue> {
+        let first = self.changes.first().filter(|change| change.expected == Some(0) && change.value.is_some());
+        first.and_then(|_| current.first().cloned().flatten())
     }
 
     fn request(&self) -> TxnRequest {
@@ -195,6 +205,13 @@ mod tests {
         assert_eq!(Transaction::of(change(0, Some("x"))).already_done(&[kv("y", 7)], 9), None);
         assert_eq!(Transaction::of(change(5, Some("x"))).already_done(&[kv("x", 5)], 9), None);
         assert_eq!(Transaction::of(change(5, None)).already_done(&[None], 9), Some(9));
+    }
+
+    #[test]
+    fn an_unanswered_create_that_others_changed_is_looked_at() {
+        assert_eq!(Transaction::of(change(0, Some("x"))).created_before(&[kv("y", 7)]), kv("y", 7));
+        assert_eq!(Transaction::of(change(0, Some("x"))).created_before(&[None]), None);
+        assert_eq!(Transaction::of(change(5, Some("x"))).created_before(&[kv("y", 7)]), None);
     }
 
     #[test]

@@ -36,32 +36,30 @@ impl Subresources {
         }
         let pinned = options.pointer("/preconditions/resourceVersion").is_some_and(Value::is_string);
 
+        let wanted = |field: &str| options["preconditions"][field].as_str();
+        let (uid, version) = (wanted("uid"), wanted("resourceVersion"));
+        let mut lost = None;
         for _ in 0..TRIES {
             let pod = self.inner.objects.get(&self.inner.pods, &info.namespace, &info.name).await?;
             let value = pod.value();
+            // Another Pod than the one that is meant costs its budget nothing.
+            check_preconditions(&value, uid, version)?;
             let mut options = options.clone();
-            let mut guarded = None;
-            if is_unguarded(&value) {
-                // Between now and the deletion it might become ready and count; one that ended never will.
-                if !pinned && !is_over(&value) {
-                    options["preconditions"]["resourceVersion"] = json!(pod.revision.to_string());
-                }
-            } else {
-                guarded = self.spend(context, &value, dry_run).await?;
-                if guarded.is_some() && !pinned {
-                    options["preconditions"]["resourceVersion"] = json!(pod.revision.to_string());
-                }
+            let unguarded = is_unguarded(&value);
+            let budget = if unguarded { None } else { self.spend(context, &value, dry_run).await? };
+            // Between now and the deletion it might become ready and count; one that ended never will.
+            if !pinned && (budget.is_some() || (unguarded && !is_over(&value))) {
+                options["preconditions"]["resourceVersion"] = json!(pod.revision.to_string());
             }
-            match self.delete_evicted(context, &info.namespace, &info.name, options, dry_run).await {
-                Ok(()) => return Ok(done()),
-                Err(status) if status.is_conflict() && !pinned => match guarded {
-                    Some(budget) => return Err(too_many(&budget)),
-                    None => continue,
-                },
-                Err(status) => return Err(status),
+            match (self.delete_evicted(context, &info.namespace, &info.name, options, dry_run).await, budget) {
+                (Ok(()), _) => return Ok(done()),
+                (Err(status), Some(budget)) if status.is_conflict() && !pinned => return Err(too_many(&budget)),
+                // Only where nothing was spent is it tried again.
+                (Err(status), None) if status.is_conflict() && !pinned && unguarded => lost = Some(status),
+                (Err(status), _) => return Err(status),
             }
         }
-        Err(Status::timeout("couldn't evict the pod due to conflicts", 10))
+        Err(lost.unwrap_or_else(|| Status::timeout("couldn't evict the pod due to conflicts", 10)))
     }
 
     /// Takes one disruption from the Pod's budget. Returns the budget's name if the Pod may go without costing one
