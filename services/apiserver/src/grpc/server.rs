@@ -21,7 +21,7 @@ use trireme_service::tls;
 
 use super::convert::{self, Caller};
 use super::watch;
-use crate::pipeline::{Answer, Body, Engine, ListAnswer, Served};
+use crate::pipeline::{Answer, Body, Engine, ListAnswer, PANICKED, Served};
 
 /// How large a message of a client may be: a body and its options.
 const MAX_REQUEST: usize = 4 << 20;
@@ -141,10 +141,7 @@ impl Service {
         let request = caller.request(message).map_err(|refusal| convert::refusal(&refusal))?;
         let served = AssertUnwindSafe(self.engine.serve(&request)).catch_unwind().await;
         // The panic's own message is in the log.
-        served.map_err(|_| {
-            let text = "This request caused apiserver to panic. Look in the logs for details.";
-            convert::refusal(&Status::internal(text))
-        })
+        served.map_err(|_| convert::refusal(&Status::internal(PANICKED)))
     }
 }
 

@@ -1,9 +1,10 @@
 //! Many watches on one stream.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 
 use bytes::Bytes;
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use trireme_machinery::status::Status;
@@ -38,7 +39,7 @@ pub(super) fn serve(engine: Engine, caller: Caller, mut asks: tonic::Streaming<a
                             let (questions, inbox) = mpsc::channel(QUESTIONS);
                             selections.insert(open.id, questions);
                             let work = select(engine.clone(), caller.clone(), open.id, open.selection.unwrap_or_default(), inbox, out.clone());
-                            running.spawn(async move { work.await; open.id });
+                            running.spawn(guarded(work, open.id, out.clone()));
                         }
                         // Dropping the sender ends the selection.
                         Ask::Close(close) => drop(selections.remove(&close.id)),
@@ -59,6 +60,16 @@ pub(super) fn serve(engine: Engine, caller: Caller, mut asks: tonic::Streaming<a
     events
 }
 
+/// A selection that panics ends with an error, like any other: its client would wait for events for ever.
+async fn guarded(work: impl Future<Output = ()>, id: u64, out: Out) -> u64 {
+    if AssertUnwindSafe(work).catch_unwind().await.is_err() {
+        // The panic's own message is in the log.
+        tracing::error!(id, "a selection of a watch panicked");
+        refuse(&out, id, &Status::internal("This watch caused apiserver to panic. Look in the logs for details.")).await;
+    }
+    id
+}
+
 /// One selection, from its request to its end.
 async fn select(
     engine: Engine,
@@ -73,7 +84,8 @@ async fn select(
         Ok(request) => request,
         Err(refusal) => return refuse(&out, id, &refusal).await,
     };
-    let watcher = match engine.serve(&request).await.outcome {
+    // Boxed, because a watch that waits for events should not keep the room that opening it took.
+    let watcher = match Box::pin(engine.serve(&request)).await.outcome {
         Ok(Answer::Watch(watcher)) => *watcher,
         Ok(_) => return refuse(&out, id, &Status::internal("not a watch")).await,
         Err(refusal) => return refuse(&out, id, &refusal).await,
@@ -151,4 +163,21 @@ const INITIAL_END: &[u8] = br#"{"metadata":{"annotations":{"k8s.io/initial-event
 fn error(id: u64, status: &Status) -> api::WatchEvent {
     let object = serde_json::to_vec(status).unwrap_or_default().into();
     api::WatchEvent { id, r#type: Type::Error.into(), object, ..api::WatchEvent::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_client_of_a_selection_that_panics_is_told() {
+        let (out, mut events) = mpsc::channel(1);
+        let mut running = JoinSet::new();
+        running.spawn(guarded(async { panic!("of the test") }, 7, out));
+        assert_eq!(running.join_next().await.unwrap().unwrap(), 7);
+        let event = events.recv().await.unwrap().unwrap();
+        assert_eq!((event.id, event.r#type()), (7, Type::Error));
+        let status: Status = serde_json::from_slice(&event.object).unwrap();
+        assert_eq!(status.code(), 500);
+    }
 }

@@ -39,6 +39,7 @@ pub(crate) use mutation::answer;
 pub(crate) use ownership::track_answered;
 pub(crate) use patch::apply_patch;
 pub use read::ListAnswer;
+pub(crate) use serve::PANICKED;
 pub use serve::Served;
 pub use stored::{Stored, TypeMeta};
 pub use watch::{WatchItem, Watcher};

@@ -1,7 +1,9 @@
 //! One request from the door to its answer: authenticate, trace, limit, authorize, dispatch, audit.
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
@@ -17,6 +19,9 @@ use crate::auth::{self, Attributes, FieldEquals, UserInfo, impersonation};
 
 /// How much longer than the client's patience a request may take to say that it took too long.
 const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// What is said of a request that a panic ended.
+pub(crate) const PANICKED: &str = "This request caused apiserver to panic. Look in the logs for details.";
 
 /// What a door writes.
 pub struct Served {
@@ -36,7 +41,9 @@ impl Engine {
             Ok(opened) => opened,
             Err(served) => return *served,
         };
-        let outcome = self.limited(&context, request).instrument(span.clone()).await;
+        let work = self.limited(&context, request).instrument(span.clone());
+        // The panic's own message is in the log.
+        let outcome = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| Err(Status::internal(PANICKED)));
         self.close(&context, request, &outcome, &span, arrived);
         Served { context, outcome }
     }
@@ -65,7 +72,19 @@ impl Engine {
         }
     }
 
-    /// Learns who asks, and opens the request's span.
+    /// Answers a request that the door can't hand on. Who asks and may not do it hears no more than that.
+    pub async fn refuse(&self, request: &Request, refusal: Status) -> Served {
+        let arrived = Instant::now();
+        let (context, span) = match self.open(request, arrived).await {
+            Ok(opened) => opened,
+            Err(served) => return *served,
+        };
+        let outcome = self.authorize(&context, request).instrument(span.clone()).await.and(Err(refusal));
+        self.close(&context, request, &outcome, &span, arrived);
+        Served { context, outcome }
+    }
+
+    /// Learns who asks, and opens the request's span. Who is refused here is counted and audited as any other.
     async fn open(&self, request: &Request, arrived: Instant) -> Result<(Context, tracing::Span), Box<Served>> {
         let mut context = Context::new(request.info.clone(), UserInfo::default());
         context.user_agent.clone_from(&request.user_agent);
@@ -80,7 +99,11 @@ impl Engine {
         };
         match known {
             Ok((deadline, user)) => (context.deadline, context.user) = (deadline, user),
-            Err(refusal) => return Err(Box::new(Served { context, outcome: Err(refusal) })),
+            Err(refusal) => {
+                let outcome = Err(refusal);
+                self.close(&context, request, &outcome, &tracing::Span::none(), arrived);
+                return Err(Box::new(Served { context, outcome }));
+            }
         }
         let span = self.root_span(request, &mut context);
         if context.trace.is_some() {
@@ -197,6 +220,14 @@ impl Engine {
         id
     }
 
+    /// Group and resource as metrics name them: only those that there are.
+    fn measured(&self, info: &RequestInfo) -> (String, String) {
+        match self.kinds.by_resource(&info.group, &info.version, &info.resource) {
+            Some(kind) => (kind.group.clone(), kind.plural.clone()),
+            None => Default::default(),
+        }
+    }
+
     fn close(
         &self,
         context: &Context,
@@ -212,10 +243,11 @@ impl Engine {
                 span.fail(outcome.as_ref().err().map(|status| status.message.clone()).unwrap_or_default());
             }
         }
+        let (group, resource) = self.measured(&context.info);
         let labels = [
-            ("verb", context.info.verb.to_ascii_uppercase()),
-            ("group", context.info.group.clone()),
-            ("resource", context.info.resource.clone()),
+            ("verb", measured_verb(&context.info.verb)),
+            ("group", group),
+            ("resource", resource),
             ("code", code.to_string()),
         ];
         metrics::counter!("apiserver_request_total", &labels).increment(1);
@@ -227,6 +259,16 @@ impl Engine {
             });
             audit.record(context, request, outcome, code);
         }
+    }
+}
+
+/// What a request's verb is called in metrics: anybody may ask with any method, and each name is kept for ever.
+fn measured_verb(verb: &str) -> String {
+    match verb {
+        "head" => "GET".to_owned(),
+        "get" | "list" | "watch" | "create" | "post" | "update" | "put" | "patch" | "delete" | "deletecollection"
+        | "options" => verb.to_ascii_uppercase(),
+        _ => "other".to_owned(),
     }
 }
 

@@ -22,7 +22,7 @@ use super::encode::Style;
 use super::request::{read_body, read_head};
 use super::respond;
 use crate::auth::UserInfo;
-use crate::pipeline::{Context, Engine, Request, Served};
+use crate::pipeline::{Context, Engine, PANICKED, Request, Served};
 use crate::tables::IncludeObject;
 
 /// Threads that serve connections.
@@ -112,9 +112,8 @@ async fn handle(state: web::Data<State>, http: HttpRequest, payload: Payload) ->
         Err(_) => {
             // The panic's own message is in the log.
             let context = Context::new(Default::default(), UserInfo::default());
-            let text = "This request caused apiserver to panic. Look in the logs for details.";
             let style = style(Form::default());
-            respond::refused(&context, &Request::default(), &Status::internal(text), &style)
+            respond::refused(&context, &Request::default(), &Status::internal(PANICKED), &style)
         }
     }
 }
@@ -125,9 +124,9 @@ enum Outcome {
 }
 
 async fn serve(state: &State, http: HttpRequest, payload: Payload, mut request: Request) -> Outcome {
-    let early = |request: Request, refusal: Status, style: Style| {
-        let context = Context::new(request.info.clone(), UserInfo::default());
-        Outcome::Served(Box::new((Served { context, outcome: Err(refusal) }, request, style)))
+    let early = async |request: Request, refusal: Status, style: Style| {
+        let served = state.engine.refuse(&request, refusal).await;
+        Outcome::Served(Box::new((served, request, style)))
     };
     let list = matches!(request.info.verb.as_str(), "list" | "deletecollection");
     let form = if request.info.is_resource { accept::negotiate(&request.accept, list) } else { Ok(Form::default()) };
@@ -138,11 +137,11 @@ async fn serve(state: &State, http: HttpRequest, payload: Payload, mut request: 
     form.pretty |= wants_pretty(&request);
     let mut style = style(form);
     if let Some(refusal) = refusal {
-        return early(request, refusal, style);
+        return early(request, refusal, style).await;
     }
     match IncludeObject::parse(request.param("includeObject")) {
         Ok(include) => style.include = include,
-        Err(refusal) => return early(request, refusal, style),
+        Err(refusal) => return early(request, refusal, style).await,
     }
     if let Some(connect) = state.connect.as_ref().filter(|connect| connect.wants(&request)) {
         return match state.engine.admit(&request).await {
@@ -152,7 +151,7 @@ async fn serve(state: &State, http: HttpRequest, payload: Payload, mut request: 
     }
     match read_body(&http, payload).await {
         Ok(body) => request.body = body,
-        Err(refusal) => return early(request, refusal, style),
+        Err(refusal) => return early(request, refusal, style).await,
     }
     let served = state.engine.serve(&request).await;
     style.now = served.context.now;
