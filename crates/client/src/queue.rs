@@ -162,11 +162,13 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
     }
 
-    /// Forgets everything that waits.
+    /// Forgets everything: what waits, and what is being worked on. Whoever worked must have ended, because its
+    /// [`WorkQueue::done`] would be taken for that of the next who gets the key.
     pub fn clear(&self) {
         let mut state = self.shared.state.lock();
         state.ready.clear();
         state.wanted.clear();
+        state.active.clear();
         state.delayed.clear();
         state.due.clear();
         state.failures.clear();
@@ -296,6 +298,17 @@ mod tests {
         }
         got.sort_unstable();
         assert_eq!(got, [0, 1, 2]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_worked_on_when_all_was_forgotten_is_given_out_again() {
+        let queue = WorkQueue::new();
+        queue.add("a", Wakes::default());
+        assert_eq!(queue.next().await.unwrap().key, "a");
+        queue.clear();
+        queue.add("a", Wakes::default());
+        let again = tokio::time::timeout(Duration::from_secs(1), queue.next()).await;
+        assert_eq!(again.unwrap().unwrap().key, "a");
     }
 
     #[tokio::test]

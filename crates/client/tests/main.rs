@@ -9,6 +9,7 @@ mod fake;
 mod grpc_door;
 mod informers;
 mod rest_door;
+mod terms;
 mod verbs;
 
 use std::time::Duration;

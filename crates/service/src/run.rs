@@ -1,5 +1,6 @@
 //! The process around a service: runtime, telemetry, signals, orderly end.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -99,14 +100,15 @@ async fn supervise(
     service: impl Future<Output = anyhow::Result<()>>,
 ) -> ExitCode {
     let limit = context.args.shutdown_timeout;
+    let asked = Cell::new(None);
     let deadline = async {
         context.shutdown.cancelled().await;
+        asked.set(Some(Instant::now()));
         tokio::select! {
             () = tokio::time::sleep(limit) => {}
             () = now.cancelled() => {}
         }
     };
-    let started = Instant::now();
     let mut code = ExitCode::SUCCESS;
     tokio::select! {
         result = service => if let Err(error) = result {
@@ -117,7 +119,8 @@ async fn supervise(
     }
     context.shutdown.cancel();
     if !now.is_cancelled() {
-        let left = limit.saturating_sub(Instant::now() - started).max(Duration::from_secs(1));
+        let spent = asked.get().map_or(Duration::ZERO, |asked| asked.elapsed());
+        let left = limit.saturating_sub(spent).max(Duration::from_secs(1));
         for name in context.tasks.finish(left).await {
             tracing::warn!(task = name, "task did not end in time");
         }

@@ -30,7 +30,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use tokio::task::JoinSet;
 use trireme_client::claims::Settings;
 use trireme_client::{Claim, Client, Config as ClientConfig, Controller, Reconciler, Tasks};
 use trireme_service::Context;
@@ -52,7 +51,7 @@ pub async fn run(config: Config, context: Context) -> anyhow::Result<()> {
     let pages = format!("{}:{}", config.bind_address, config.secure_port);
     context.serve_pages(if config.secure_port == 0 { "" } else { &pages }, None).await?;
 
-    let tasks = Tasks::new(context.shutdown.clone());
+    let tasks = Tasks::from(context.tasks.clone());
     let claim = config.leader_elect.then(|| {
         let host = hostname();
         let settings =
@@ -62,22 +61,13 @@ pub async fn run(config: Config, context: Context) -> anyhow::Result<()> {
     let workers = config.concurrent_syncs;
     let accounts = config.use_service_account_credentials.then(|| client.service_accounts()).transpose()?;
     let cluster = Cluster::new(client.clone(), accounts, tasks.clone(), Arc::new(config), claim);
-    let mut running = JoinSet::new();
-    for future in start(&cluster, workers)? {
-        running.spawn(future);
+    for (name, controller) in start(&cluster, workers)? {
+        tasks.spawn(name, controller);
     }
-    tokio::select! {
-        () = context.shutdown.cancelled() => {}
-        () = async { client.wait_until_reachable().await; reachable.pass(); std::future::pending().await } => {}
-        ended = running.join_next() => {
-            if let Some(Err(error)) = ended {
-                tracing::error!(%error, "a controller ended");
-            }
-            context.shutdown.cancel();
-        }
+    if context.shutdown.run_until_cancelled(client.wait_until_reachable()).await.is_some() {
+        reachable.pass();
     }
-    running.shutdown().await;
-    tasks.shutdown().await;
+    context.shutdown.cancelled().await;
     Ok(())
 }
 
@@ -85,13 +75,13 @@ type Make<'a> = &'a dyn Fn(&Cluster) -> (Controller, Arc<dyn Reconciler>);
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The controllers that the flags ask for, each ready to run.
-fn start(cluster: &Cluster, workers: usize) -> anyhow::Result<Vec<Running>> {
+fn start(cluster: &Cluster, workers: usize) -> anyhow::Result<Vec<(&'static str, Running)>> {
     let config = cluster.config.clone();
-    let mut running: Vec<Running> = Vec::new();
-    let mut add = |name: &str, account: &str, workers: usize, make: Make<'_>| {
+    let mut running: Vec<(&'static str, Running)> = Vec::new();
+    let mut add = |name: &'static str, account: &str, workers: usize, make: Make<'_>| {
         if config.enabled(name) {
             let (controller, reconciler) = make(&cluster.acting_as(account));
-            running.push(Box::pin(controller.run(workers, reconciler)));
+            running.push((name, Box::pin(controller.run(workers, reconciler))));
         }
     };
     add("deployment", "deployment-controller", workers, &deployment::controller);
@@ -116,7 +106,8 @@ fn start(cluster: &Cluster, workers: usize) -> anyhow::Result<Vec<Running>> {
         add("root-ca-certificate-publisher", "root-ca-cert-publisher", 1, &make);
     }
     if config.enabled("garbage-collector") {
-        running.push(Box::pin(garbage::run(cluster.acting_as("generic-garbage-collector"), workers)));
+        let work = garbage::run(cluster.acting_as("generic-garbage-collector"), workers);
+        running.push(("garbage-collector", Box::pin(work)));
     }
     Ok(running)
 }

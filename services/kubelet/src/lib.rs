@@ -68,7 +68,7 @@ pub async fn run(context: Context, config: Config) -> Result<()> {
     std::fs::create_dir_all(&config.root_dir).map_err(|error| Error::io("create", &config.root_dir, error))?;
     std::fs::create_dir_all(&config.pod_log_dir).map_err(|error| Error::io("create", &config.pod_log_dir, error))?;
 
-    let tasks = Tasks::new(context.shutdown.clone());
+    let tasks = Tasks::from(context.tasks.clone());
     let client = connect(&config)?;
     let api = match &client {
         Some(client) => Live::api(client, &config.node_name, &tasks),
@@ -114,7 +114,6 @@ pub async fn run(context: Context, config: Config) -> Result<()> {
 
     context.shutdown.cancelled().await;
     handle.stop(true).await;
-    tasks.shutdown().await;
     match server.await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(Error::Config(format!("the server ended: {error}"))),

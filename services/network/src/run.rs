@@ -25,7 +25,7 @@ const PAGES: &str = "127.0.0.1:10261";
 pub async fn run(args: Args, context: Context) -> anyhow::Result<()> {
     let settings = args.settings()?;
     let client = Client::new(Config::from_args(&args.client, "trireme-network")?)?;
-    let tasks = Tasks::new(context.shutdown.clone());
+    let tasks = Tasks::from(context.tasks.clone());
     let nodes = Informer::<Node>::builder(&client).transform(slim).start(&tasks);
     let ready = context.health.flag("pod-network", Scope::Ready);
     context.serve_pages(PAGES, None).await?;
@@ -43,7 +43,6 @@ pub async fn run(args: Args, context: Context) -> anyhow::Result<()> {
         follow(agent, events, args.sync_period, &ready, &shutdown).await;
     });
     context.shutdown.cancelled().await;
-    tasks.shutdown().await;
     Ok(())
 }
 

@@ -38,7 +38,7 @@ pub async fn run(args: Args, context: Context) -> anyhow::Result<()> {
         return Ok(());
     }
     let client = Client::new(Config::from_args(&args.client, "kube-proxy")?)?;
-    let tasks = Tasks::new(context.shutdown.clone());
+    let tasks = Tasks::from(context.tasks.clone());
     let node_name = args.node_name();
 
     let services = Informer::<Service>::builder(&client).labels(OURS).start(&tasks);
@@ -63,7 +63,6 @@ pub async fn run(args: Args, context: Context) -> anyhow::Result<()> {
         follow(keeper, sources, &options, rhythm, &progress, &shutdown).await;
     });
     context.shutdown.cancelled().await;
-    tasks.shutdown().await;
     Ok(())
 }
 

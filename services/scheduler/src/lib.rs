@@ -43,7 +43,7 @@ use trireme_service::health::Scope;
 /// Runs the scheduler until it is asked to end.
 pub async fn run(context: Context, config: Config) -> Result<(), Error> {
     let client = Client::new(trireme_client::Config::from_args(&config.client, "kube-scheduler")?)?;
-    let tasks = Tasks::new(context.shutdown.clone());
+    let tasks = Tasks::from(context.tasks.clone());
     let reachable = context.health.flag("apiserver", Scope::Ready);
     reachable.fail("the API server was not reached yet");
     let pages = format!("{}:{}", config.bind_address, config.secure_port);
@@ -64,7 +64,6 @@ pub async fn run(context: Context, config: Config) -> Result<(), Error> {
         reachable.pass();
     }
     context.shutdown.cancelled().await;
-    tasks.shutdown().await;
     Ok(())
 }
 

@@ -9,6 +9,8 @@ use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 use trireme_telemetry::{Kind, SpanExt as _};
 
@@ -31,11 +33,15 @@ pub(super) struct Engine {
 /// What the workers of one term share.
 struct Term {
     name: &'static str,
+    epoch: i64,
     queue: WorkQueue<ObjectKey>,
     sources: Arc<[Box<dyn Source>]>,
     reconciler: Arc<dyn Reconciler>,
     controller: Arc<Settings>,
     reacted: Mutex<HashMap<ObjectKey, (Reacted, Instant)>>,
+    /// The waits for writes to be seen; they end with the term.
+    settling: TaskTracker,
+    ended: CancellationToken,
 }
 
 struct Settings {
@@ -62,13 +68,19 @@ impl Engine {
             };
             let term = Arc::new(Term {
                 name,
+                epoch,
                 queue: queue.clone(),
                 sources: sources.clone(),
                 reconciler: self.reconciler.clone(),
                 controller: settings.clone(),
                 reacted: Mutex::default(),
+                settling: TaskTracker::new(),
+                ended: CancellationToken::new(),
             });
-            let work = term.work(self.workers, epoch, resync);
+            // Also when the engine itself is dropped.
+            let _ended = term.ended.clone().drop_guard();
+            let mut tasks = JoinSet::new();
+            let work = term.clone().work(&mut tasks, self.workers, resync);
             match &claim {
                 None => work.await,
                 Some(claim) => {
@@ -78,19 +90,22 @@ impl Engine {
                     }
                 }
             }
+            // What a task of this term says of a key must not be taken for the next term's word.
+            tasks.shutdown().await;
+            term.end().await;
             queue.clear();
         }
     }
 }
 
 impl Term {
-    /// Fresh eyes, then work, until dropped.
-    async fn work(self: Arc<Self>, workers: usize, epoch: i64, resync: Option<std::time::Duration>) {
+    /// Fresh eyes, then work in `tasks`, until dropped.
+    async fn work(self: Arc<Self>, tasks: &mut JoinSet<()>, workers: usize, resync: Option<std::time::Duration>) {
+        let epoch = self.epoch;
         join_all(self.sources.iter().map(|s| s.synced())).await;
         join_all(self.sources.iter().map(|s| s.reached(epoch))).await;
         tracing::info!(controller = self.name, epoch, workers, "working");
         // A subscription begins with everything that is there, each with the cause of its version.
-        let mut tasks = JoinSet::new();
         for source in self.sources.iter() {
             tasks.spawn(source.pump(self.queue.clone()));
         }
@@ -110,32 +125,46 @@ impl Term {
             });
         }
         // None of them ends before it is dropped, unless the queue is closed.
-        while tasks.join_next().await.is_some() {}
+        while let Some(ended) = tasks.join_next().await {
+            if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
+                // Without it the controller would be deaf or slow, and nobody would know: whoever runs it decides.
+                std::panic::resume_unwind(panic);
+            }
+        }
         std::future::pending::<()>().await;
     }
 
+    /// Ends the waits for writes; when it returns none will say `done` any more.
+    async fn end(&self) {
+        self.ended.cancel();
+        self.settling.close();
+        self.settling.wait().await;
+    }
+
     async fn worker(self: Arc<Self>) {
-        let mut settling = JoinSet::new();
         while let Some(work) = self.queue.next().await {
             let writes = self.reconcile(&work).await;
-            while settling.try_join_next().is_some() {}
             if writes.is_empty() {
                 self.queue.done(&work.key);
             } else {
                 // The worker goes on; the key waits until its writes were seen.
                 let term = self.clone();
-                settling.spawn(async move {
+                let settle = async move {
                     for write in &writes {
                         join_all(term.sources.iter().map(|s| s.saw(write))).await;
                     }
                     term.queue.done(&work.key);
-                });
+                };
+                let settle = self.ended.clone().run_until_cancelled_owned(settle);
+                self.settling.spawn(settle);
             }
         }
     }
 
+    /// `None` also where the claim is held anew: the informers may not have seen what the holder between wrote.
     fn fence(&self, key: &ObjectKey) -> Option<Fence> {
-        self.controller.claim.as_ref().and_then(|claim| claim.fence(self.name, &key.to_string()))
+        let fence = self.controller.claim.as_ref().and_then(|claim| claim.fence(self.name, &key.to_string()));
+        fence.filter(|fence| fence.epoch == self.epoch)
     }
 
     fn span(&self, work: &Work<ObjectKey>) -> tracing::Span {
