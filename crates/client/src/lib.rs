@@ -49,7 +49,7 @@ pub use controller::{Action, Controller, ReconcileError, Reconciler};
 pub use discovery::{Discovered, Served};
 pub use error::Error;
 pub use events::{EventRecorder, EventType};
-pub use informer::{Change, Event, Informer, Store};
+pub use informer::{Change, Event, Informer, Store, Subscription};
 pub use key::ObjectKey;
 pub use object::{ApiResource, DynObject, Known, MetaObject, Object, ScopeKind, parse_revision};
 pub use params::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions, Propagation};

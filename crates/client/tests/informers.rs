@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
-use trireme_client::{Change, Event, Informer, Object, ObjectKey};
+use trireme_client::{Change, Informer, Object, ObjectKey, Subscription};
 use trireme_testkit::poll::{self, PATIENCE};
 
 use crate::{Door, Stage, over_both_doors};
@@ -45,7 +44,7 @@ async fn lists_then_watches(stage: Stage) {
 }
 
 /// Replays events: every one must fit what came before.
-fn replay(events: &mut UnboundedReceiver<Event<ConfigMap>>, seen: &mut BTreeMap<ObjectKey, i64>) -> usize {
+fn replay(events: &mut Subscription<ConfigMap>, seen: &mut BTreeMap<ObjectKey, i64>) -> usize {
     let mut count = 0;
     while let Ok(event) = events.try_recv() {
         count += 1;

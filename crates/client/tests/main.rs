@@ -10,6 +10,7 @@ mod grpc_door;
 mod informers;
 mod rest_door;
 mod terms;
+mod unreadable;
 mod verbs;
 
 use std::time::Duration;

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::MissedTickBehavior;
-use trireme_client::{Client, Config, Event, Informer, Tasks, Wakes};
+use trireme_client::{Client, Config, Informer, Subscription, Tasks, Wakes};
 use trireme_service::health::{Flag, Scope};
 use trireme_service::tasks::OnPanic;
 use trireme_service::{CancellationToken, Context};
@@ -58,7 +57,7 @@ fn slim(node: &mut Node) {
 
 async fn follow(
     mut agent: Agent,
-    mut events: UnboundedReceiver<Event<Node>>,
+    mut events: Subscription<Node>,
     period: Duration,
     ready: &Flag,
     shutdown: &CancellationToken,

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, MissedTickBehavior};
-use trireme_client::{Client, Config, Event, Informer, Tasks, Wakes};
+use trireme_client::{Client, Config, Informer, Subscription, Tasks, Wakes};
 use trireme_service::health::Scope;
 use trireme_service::tasks::OnPanic;
 use trireme_service::{CancellationToken, Context};
@@ -80,9 +79,9 @@ fn health(context: &Context, progress: &Progress, world: &World, period: Duratio
 }
 
 struct Sources {
-    services: UnboundedReceiver<Event<Service>>,
-    slices: UnboundedReceiver<Event<EndpointSlice>>,
-    nodes: UnboundedReceiver<Event<Node>>,
+    services: Subscription<Service>,
+    slices: Subscription<EndpointSlice>,
+    nodes: Subscription<Node>,
 }
 
 impl Sources {

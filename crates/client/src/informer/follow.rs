@@ -14,12 +14,13 @@ use tokio::time::Instant;
 use trireme_telemetry::{Cause, Hop};
 
 use super::snapshot::{Entry, Snapshot};
-use super::{Builder, Change, Command, Event, Store};
+use super::subscription::Feed;
+use super::{Builder, Change, Command, Event, Newcomers, Store};
 use crate::api::decode;
 use crate::backoff::Backoff;
 use crate::error::Error;
 use crate::key::ObjectKey;
-use crate::object::Object;
+use crate::object::{MetaObject, Object};
 use crate::transport::{RawEvent, RawObject, Request};
 
 /// The revision of an informer that has not listed yet.
@@ -35,10 +36,11 @@ struct Follower<K> {
     builder: Builder<K>,
     store: Store<K>,
     snapshot: Snapshot<K>,
-    commands: mpsc::UnboundedReceiver<Command<K>>,
+    commands: mpsc::Receiver<Command>,
+    newcomers: Newcomers<K>,
     advance: watch::Sender<i64>,
     revision: i64,
-    subscribers: Vec<mpsc::UnboundedSender<Event<K>>>,
+    subscribers: Vec<Feed<K>>,
     reaching: Vec<(i64, oneshot::Sender<()>)>,
     /// Those who want to know that all is seen, and for whom nobody asked yet.
     refreshing: Vec<oneshot::Sender<i64>>,
@@ -57,7 +59,8 @@ enum Next {
 pub(super) async fn run<K: Object>(
     builder: Builder<K>,
     store: Store<K>,
-    commands: mpsc::UnboundedReceiver<Command<K>>,
+    commands: mpsc::Receiver<Command>,
+    newcomers: Newcomers<K>,
     advance: watch::Sender<i64>,
 ) {
     let follower = Follower {
@@ -65,6 +68,7 @@ pub(super) async fn run<K: Object>(
         store,
         snapshot: Snapshot::default(),
         commands,
+        newcomers,
         advance,
         revision: UNSYNCED,
         subscribers: Vec::new(),
@@ -82,7 +86,8 @@ impl<K: Object> Follower<K> {
         loop {
             let outcome = match next {
                 Next::Stop => return,
-                Next::List => self.list().await,
+                // Boxed: a list is short, and an informer that waits for events should not keep its room.
+                Next::List => Box::pin(self.list()).await,
                 Next::Watch => self.watch(&mut backoff).await,
             };
             next = match outcome {
@@ -123,25 +128,31 @@ impl<K: Object> Follower<K> {
         }
     }
 
-    fn serve(&mut self, command: Command<K>) {
+    fn serve(&mut self, command: Command) {
+        self.welcome();
         match command {
-            Command::Subscribe(subscriber) => {
-                for (_, entry) in self.snapshot.iter() {
-                    let event = Event {
-                        change: Change::Added(entry.object.clone()),
-                        cause: entry.cause.over(Hop::Informer),
-                        revision: entry.revision,
-                        initial: true,
-                    };
-                    let _ = subscriber.send(event);
-                }
-                self.subscribers.push(subscriber);
-            }
+            Command::Welcome => {}
             Command::Refresh(reply) => self.refreshing.push(reply),
             Command::Reach(revision, reply) => {
                 self.reaching.push((revision, reply));
                 self.answer_reached();
             }
+        }
+    }
+
+    /// Those who want to subscribe get what is there.
+    fn welcome(&mut self) {
+        let newcomers = std::mem::take(&mut *self.newcomers.lock());
+        for subscriber in newcomers {
+            for (_, entry) in self.snapshot.iter() {
+                subscriber.send(Event {
+                    change: Change::Added(entry.object.clone()),
+                    cause: entry.cause.over(Hop::Informer),
+                    revision: entry.revision,
+                    initial: true,
+                });
+            }
+            self.subscribers.push(subscriber);
         }
     }
 
@@ -181,8 +192,18 @@ impl<K: Object> Follower<K> {
         };
         let mut fresh = BTreeMap::new();
         for item in listed.items {
-            let entry = self.decode(&RawObject { object: item.object, revision: 0, cause: item.cause })?;
-            fresh.insert(entry.object.key(), entry);
+            let raw = RawObject { object: item.object, revision: 0, cause: item.cause };
+            match self.decode(&raw) {
+                Ok(entry) => {
+                    fresh.insert(entry.object.key(), entry);
+                }
+                // Of the last version that could be read it is known that it is there.
+                Err(error) => {
+                    let key = self.unreadable(&raw, &error).map(|meta| meta.key());
+                    let known = key.and_then(|key| Some((self.snapshot.get(&key)?.clone(), key)));
+                    fresh.extend(known.map(|(entry, key)| (key, entry)));
+                }
+            }
         }
         self.replace(fresh, listed.revision);
         for reply in waiting {
@@ -236,7 +257,7 @@ impl<K: Object> Follower<K> {
             options.insert("timeoutSeconds".into(), json!(rand::random_range(300..600)));
         }
         let client = self.builder.client.clone();
-        let mut stream = client.watch(&request).await?;
+        let mut stream = Box::pin(client.watch(&request)).await?;
         let opened = Instant::now();
         // A question that the stream before did not answer is asked again.
         self.refreshing.extend(self.asked.drain(..).flatten());
@@ -267,7 +288,7 @@ impl<K: Object> Follower<K> {
             tokio::select! {
                 event = stream.next() => match event {
                     Some(event) => {
-                        self.apply(event?)?;
+                        self.apply(event?);
                         if waiting_since.is_some() && self.reaching.is_empty() {
                             waiting_since = None;
                         }
@@ -298,29 +319,35 @@ impl<K: Object> Follower<K> {
         }
     }
 
-    fn apply(&mut self, event: RawEvent) -> Result<(), Error> {
+    fn apply(&mut self, event: RawEvent) {
         let (raw, deleted) = match event {
             RawEvent::Added(raw) | RawEvent::Modified(raw) => (raw, false),
             RawEvent::Deleted(raw) => (raw, true),
             RawEvent::Bookmark(revision) => {
                 self.advance_to(revision);
-                return Ok(());
+                return;
             }
             RawEvent::Progress(revision) => {
                 self.advance_to(revision);
                 for reply in self.asked.pop_front().into_iter().flatten() {
                     let _ = reply.send(revision);
                 }
-                return Ok(());
+                return;
             }
         };
-        let entry = self.decode(&raw)?;
+        let entry = match self.decode(&raw) {
+            Ok(entry) => entry,
+            Err(error) => {
+                self.pass_over(&raw, deleted, &error);
+                return;
+            }
+        };
         let (key, cause) = (entry.object.key(), entry.cause);
         let revision = entry.revision;
         let known = self.snapshot.get(&key);
         if revision <= self.revision && known.is_none_or(|k| deleted || k.revision >= revision) {
             tracing::debug!(%key, revision, seen = self.revision, "an event came twice");
-            return Ok(());
+            return;
         }
         let object = entry.object.clone();
         let change = if deleted {
@@ -337,7 +364,28 @@ impl<K: Object> Follower<K> {
             self.tell(change, cause, revision, false);
         }
         self.advance_to(revision);
-        Ok(())
+    }
+
+    /// An object that cannot be read holds nobody up: its last readable version stays, for as long as it is there.
+    fn pass_over(&mut self, raw: &RawObject, deleted: bool, error: &Error) {
+        let meta = self.unreadable(raw, error);
+        let revision = if raw.revision > 0 { raw.revision } else { meta.as_ref().map_or(0, Object::revision) };
+        let gone = meta.filter(|_| deleted).and_then(|meta| self.snapshot.remove(&meta.key(), &self.store.indexes));
+        if let Some(old) = gone {
+            self.store.publish(self.snapshot.clone());
+            self.tell(Change::Deleted(old.object), raw.cause, revision, false);
+        }
+        self.advance_to(revision.max(self.revision));
+    }
+
+    /// Reports an object that cannot be read; its metadata, if at least they can be.
+    fn unreadable(&self, raw: &RawObject, error: &Error) -> Option<MetaObject> {
+        let resource = self.builder.resource.group_resource();
+        let meta: Option<MetaObject> = decode(&self.builder.resource.kind, &raw.object).ok();
+        let key = meta.as_ref().map(|meta| meta.key().to_string()).unwrap_or_default();
+        metrics::counter!("trireme_informer_unreadable_total", "resource" => resource.clone()).increment(1);
+        tracing::error!(%resource, key, %error, "an object cannot be read and is passed over");
+        meta
     }
 
     // --- both
@@ -354,7 +402,7 @@ impl<K: Object> Follower<K> {
 
     fn tell(&mut self, change: Change<K>, cause: Cause, revision: i64, initial: bool) {
         let event = Event { change, cause: cause.over(Hop::Informer), revision, initial };
-        self.subscribers.retain(|subscriber| subscriber.send(event.clone()).is_ok());
+        self.subscribers.retain(|subscriber| subscriber.send(event.clone()));
     }
 
     fn advance_to(&mut self, revision: i64) {

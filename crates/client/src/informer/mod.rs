@@ -2,14 +2,17 @@
 //!
 //! One task writes (list, then watch, then list again when the server has forgotten where the watch stood); any number
 //! of readers look at immutable snapshots, and subscribers get each change once and in order, with the cause of the
-//! version and its revision. Whoever subscribes later first gets what is there as additions.
+//! version and its revision. Whoever subscribes later first gets what is there as additions; whoever is far behind gets
+//! the difference ([`Subscription`]).
 
 mod follow;
 mod snapshot;
 mod store;
+mod subscription;
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use trireme_telemetry::Cause;
 
@@ -21,6 +24,7 @@ use crate::tasks::Tasks;
 
 pub use snapshot::{Entry, IndexFn};
 pub use store::Store;
+pub use subscription::Subscription;
 
 /// What happened to an object.
 #[derive(Debug, Clone)]
@@ -61,8 +65,15 @@ pub struct Event<K> {
     pub initial: bool,
 }
 
-enum Command<K> {
-    Subscribe(mpsc::UnboundedSender<Event<K>>),
+/// Questions that wait for the informer's task; whoever asks more waits until there is room.
+const QUESTIONS: usize = 256;
+
+/// Those who want to subscribe, until the task takes them up.
+type Newcomers<K> = Arc<Mutex<Vec<subscription::Feed<K>>>>;
+
+enum Command {
+    /// There are newcomers.
+    Welcome,
     /// Answers once every event up to the server's revision at the time of asking was handled.
     Refresh(oneshot::Sender<i64>),
     /// Answers once this revision was handled.
@@ -72,7 +83,8 @@ enum Command<K> {
 /// Handle of an informer; the informer ends when the last one is dropped.
 #[derive(Debug)]
 pub struct Informer<K> {
-    commands: mpsc::UnboundedSender<Command<K>>,
+    commands: mpsc::Sender<Command>,
+    newcomers: Newcomers<K>,
     store: Store<K>,
     revision: watch::Receiver<i64>,
     resource: Arc<ApiResource>,
@@ -82,6 +94,7 @@ impl<K> Clone for Informer<K> {
     fn clone(&self) -> Self {
         Self {
             commands: self.commands.clone(),
+            newcomers: self.newcomers.clone(),
             store: self.store.clone(),
             revision: self.revision.clone(),
             resource: self.resource.clone(),
@@ -168,12 +181,13 @@ impl<K: Object> Builder<K> {
     /// Starts to follow.
     #[must_use]
     pub fn start(self, tasks: &Tasks) -> Informer<K> {
-        let (commands, receiver) = mpsc::unbounded_channel();
+        let (commands, receiver) = mpsc::channel(QUESTIONS);
+        let newcomers = Newcomers::default();
         let (advance, revision) = watch::channel(follow::UNSYNCED);
         let store = Store::new(self.indexes.clone());
         let resource = Arc::new(self.resource.clone());
-        tasks.spawn("informer", follow::run(self, store.clone(), receiver, advance));
-        Informer { commands, store, revision, resource }
+        tasks.spawn("informer", follow::run(self, store.clone(), receiver, newcomers.clone(), advance));
+        Informer { commands, newcomers, store, revision, resource }
     }
 }
 
@@ -198,10 +212,16 @@ impl<K: Object> Informer<K> {
 
     /// Changes from now on, after an addition of everything that is there.
     #[must_use]
-    pub fn subscribe(&self) -> mpsc::UnboundedReceiver<Event<K>> {
-        let (send, receive) = mpsc::unbounded_channel();
-        let _ = self.commands.send(Command::Subscribe(send));
-        receive
+    pub fn subscribe(&self) -> Subscription<K> {
+        let (feed, subscription) = subscription::pair();
+        if self.commands.is_closed() {
+            // The informer ended, and so has the subscription.
+            return subscription;
+        }
+        self.newcomers.lock().push(feed);
+        // Where there is no room for this, something else is on the way that makes the task look.
+        let _ = self.commands.try_send(Command::Welcome);
+        subscription
     }
 
     /// The first list is in the store.
@@ -227,7 +247,7 @@ impl<K: Object> Informer<K> {
             return;
         }
         let (reply, answer) = oneshot::channel();
-        let _ = self.commands.send(Command::Reach(revision, reply));
+        let _ = self.commands.send(Command::Reach(revision, reply)).await;
         if answer.await.is_err() {
             // The informer ended: so does the component.
             std::future::pending::<()>().await;
@@ -237,7 +257,7 @@ impl<K: Object> Informer<K> {
     /// Waits until everything that was written before this call is in the store.
     pub async fn refresh(&self) -> i64 {
         let (reply, answer) = oneshot::channel();
-        let _ = self.commands.send(Command::Refresh(reply));
+        let _ = self.commands.send(Command::Refresh(reply)).await;
         match answer.await {
             Ok(revision) => revision,
             Err(_) => std::future::pending().await,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::UnboundedReceiverStream;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
@@ -135,9 +135,9 @@ impl Door {
     /// Opens the stream of watches.
     pub(super) async fn open_watches(
         &self,
-        requests: mpsc::UnboundedReceiver<proto::WatchRequest>,
+        requests: mpsc::Receiver<proto::WatchRequest>,
     ) -> Result<Streaming<proto::WatchEvent>, Error> {
-        let request = self.request(UnboundedReceiverStream::new(requests), None, None).await?;
+        let request = self.request(ReceiverStream::new(requests), None, None).await?;
         self.client().watch(request).await.map(tonic::Response::into_inner).map_err(|s| self.failed(&s))
     }
 }
@@ -253,7 +253,7 @@ impl Transport for Grpc {
     }
 
     fn watch<'a>(&'a self, request: &'a Request) -> Reply<'a, WatchStream> {
-        Box::pin(async move { Ok(self.watches.open(to_proto(request)?)) })
+        Box::pin(async move { Ok(self.watches.open(to_proto(request)?).await) })
     }
 
     fn fences(&self) -> bool {

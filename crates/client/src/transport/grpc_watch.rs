@@ -1,16 +1,21 @@
 //! All watches of a client on one stream. One task owns the stream; it opens it when the first selection is wanted and
 //! again after it broke, with back-off. A broken stream ends every selection with an error: who watches (an informer)
-//! opens its selection again from the last revision it saw, so nothing is kept here but who listens.
+//! opens its selection again from the last revision it saw, so nothing is kept here but who listens. A panic ends the
+//! stream and every selection just so, and the task begins anew.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
 use tonic::Streaming;
 use trireme_machinery::status::Status;
 use trireme_proto::resources::v1 as proto;
 use trireme_proto::resources::v1::watch_event::Type;
 use trireme_proto::resources::v1::watch_request::{Close, Open, Progress, Request as Ask};
+use trireme_service::tasks::Tasks;
 
 use super::grpc::{Door, cause_of, failure};
 use super::{RawEvent, RawObject, WatchStream};
@@ -19,6 +24,13 @@ use crate::error::Error;
 
 /// Events that wait for a slow reader before the stream is held up.
 const BUFFERED_EVENTS: usize = 1024;
+/// Commands that wait for the task. Whoever opens a selection waits for room, a question is asked again later, and a
+/// selection that could not be closed is found by [`SWEEP`].
+const COMMANDS: usize = 256;
+/// Requests that wait for the server; one that takes no more is taken for dead.
+const REQUESTS: usize = 1024;
+/// How often selections are looked for that nobody listens to any more.
+const SWEEP: Duration = Duration::from_secs(30);
 
 type Listener = mpsc::Sender<Result<RawEvent, Error>>;
 
@@ -32,35 +44,51 @@ enum Command {
 /// Handle of the task that owns the stream.
 #[derive(Debug)]
 pub(super) struct Watches {
-    commands: mpsc::UnboundedSender<Command>,
+    commands: mpsc::Sender<Command>,
     next: std::sync::atomic::AtomicU64,
+}
+
+/// A selection that is open; dropping it closes it.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    id: u64,
+    commands: mpsc::Sender<Command>,
+}
+
+impl Selection {
+    /// Asks for progress; false: not now.
+    pub(super) fn ask_progress(&self) -> bool {
+        self.commands.try_send(Command::Progress { id: self.id }).is_ok()
+    }
+}
+
+impl Drop for Selection {
+    fn drop(&mut self) {
+        let _ = self.commands.try_send(Command::Close { id: self.id });
+    }
 }
 
 impl Watches {
     /// The task ends when the handle and every selection are dropped.
     pub(super) fn start(door: Door) -> Self {
-        let (commands, receiver) = mpsc::unbounded_channel();
-        tokio::spawn(Owner { door, listeners: HashMap::new() }.run(receiver));
+        let (commands, receiver) = mpsc::channel(COMMANDS);
+        let receiver = Arc::new(tokio::sync::Mutex::new(receiver));
+        // A client may be of no service, so these are tasks of its own.
+        Tasks::new(CancellationToken::new()).supervise("watches", move || {
+            let (door, receiver) = (door.clone(), receiver.clone());
+            async move { Owner { door, listeners: HashMap::new() }.run(&mut *receiver.lock().await).await }
+        });
         Self { commands, next: std::sync::atomic::AtomicU64::new(1) }
     }
 
     /// Opens a selection; what goes wrong comes as its first event.
-    pub(super) fn open(&self, selection: proto::Request) -> WatchStream {
+    pub(super) async fn open(&self, selection: proto::Request) -> WatchStream {
         let id = self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let (listener, events) = mpsc::channel(BUFFERED_EVENTS);
-        let (ask, mut asked) = mpsc::unbounded_channel::<()>();
-        let _ = self.commands.send(Command::Open { id, selection: Box::new(selection), listener });
-        let commands = self.commands.clone();
-        tokio::spawn(async move {
-            while asked.recv().await.is_some() {
-                if commands.send(Command::Progress { id }).is_err() {
-                    return;
-                }
-            }
-            let _ = commands.send(Command::Close { id });
-        });
-        // Dropping the stream drops `ask`, which ends the task above, which closes the selection.
-        WatchStream { events, progress: Some(ask), _guard: None }
+        // Where the task is gone the listener is dropped, which ends the stream.
+        let _ = self.commands.send(Command::Open { id, selection: Box::new(selection), listener }).await;
+        let selection = Selection { id, commands: self.commands.clone() };
+        WatchStream { events, progress: Some(selection), _guard: None }
     }
 }
 
@@ -75,19 +103,20 @@ enum Ended {
 }
 
 impl Owner {
-    async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+    async fn run(mut self, commands: &mut mpsc::Receiver<Command>) {
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
         while let Some(first) = commands.recv().await {
             // A close or a question about a selection of an earlier stream has nothing to act on.
             if !matches!(first, Command::Open { .. }) {
                 continue;
             }
-            let (requests, receiver) = mpsc::unbounded_channel();
-            self.handle(first, &requests);
+            let (requests, receiver) = mpsc::channel(REQUESTS);
+            // There is room for all that can be waiting.
+            let _ = self.handle(first, &requests);
             match self.door.open_watches(receiver).await {
                 Ok(events) => {
                     backoff.reset();
-                    match self.serve(events, &requests, &mut commands).await {
+                    match self.serve(events, &requests, commands).await {
                         Ended::Broken(error) => {
                             tracing::info!(%error, watches = self.listeners.len(), "the watches broke, opening them again");
                             self.fail_all(&error).await;
@@ -98,7 +127,7 @@ impl Owner {
                 Err(error) => {
                     // Those that asked meanwhile wait for the same server.
                     while let Ok(command) = commands.try_recv() {
-                        self.handle(command, &requests);
+                        let _ = self.handle(command, &requests);
                     }
                     tracing::info!(%error, "cannot watch");
                     self.fail_all(&error).await;
@@ -111,14 +140,18 @@ impl Owner {
     async fn serve(
         &mut self,
         mut events: Streaming<proto::WatchEvent>,
-        requests: &mpsc::UnboundedSender<proto::WatchRequest>,
-        commands: &mut mpsc::UnboundedReceiver<Command>,
+        requests: &mpsc::Sender<proto::WatchRequest>,
+        commands: &mut mpsc::Receiver<Command>,
     ) -> Ended {
+        let mut sweep = tokio::time::interval(SWEEP);
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
                 command = commands.recv() => match command {
-                    Some(command) => self.handle(command, requests),
+                    Some(command) => if let Err(error) = self.handle(command, requests) {
+                        return Ended::Broken(error);
+                    },
                     None => return Ended::NobodyLeft,
                 },
                 event = events.message() => match event {
@@ -126,11 +159,20 @@ impl Owner {
                     Ok(None) => return Ended::Broken(Error::Disconnected("the server closed it".into())),
                     Err(status) => return Ended::Broken(failure("the watch stream", &status)),
                 },
+                _ = sweep.tick() => if let Err(error) = self.sweep(requests) {
+                    return Ended::Broken(error);
+                },
             }
         }
     }
 
-    fn handle(&mut self, command: Command, requests: &mpsc::UnboundedSender<proto::WatchRequest>) {
+    /// Closes what nobody listens to.
+    fn sweep(&mut self, requests: &mpsc::Sender<proto::WatchRequest>) -> Result<(), Error> {
+        let left: Vec<u64> = self.listeners.iter().filter(|(_, l)| l.is_closed()).map(|(id, _)| *id).collect();
+        left.into_iter().try_for_each(|id| self.handle(Command::Close { id }, requests))
+    }
+
+    fn handle(&mut self, command: Command, requests: &mpsc::Sender<proto::WatchRequest>) -> Result<(), Error> {
         let ask = match command {
             Command::Open { id, selection, listener } => {
                 self.listeners.insert(id, listener);
@@ -138,14 +180,19 @@ impl Owner {
             }
             Command::Close { id } => {
                 if self.listeners.remove(&id).is_none() {
-                    return;
+                    return Ok(());
                 }
                 Ask::Close(Close { id })
             }
             Command::Progress { id } => Ask::Progress(Progress { id }),
         };
-        // A stream that broke is noticed by its reader.
-        let _ = requests.send(proto::WatchRequest { request: Some(ask) });
+        match requests.try_send(proto::WatchRequest { request: Some(ask) }) {
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                Err(Error::Disconnected("the server takes no more requests".into()))
+            }
+            // A stream that broke is noticed by its reader.
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
+        }
     }
 
     async fn deliver(&mut self, event: proto::WatchEvent) {

@@ -17,6 +17,8 @@ pub(crate) mod grpc_watch;
 mod json_lines;
 pub(crate) mod rest;
 
+use grpc_watch::Selection;
+
 /// One request in the terms of Kubernetes.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -134,7 +136,7 @@ pub struct WatchStream {
     /// Events in the order of revisions; after an error nothing follows.
     pub(crate) events: mpsc::Receiver<Result<RawEvent, Error>>,
     /// Asks for a `Progress` event; `None`: the transport has none.
-    pub(crate) progress: Option<mpsc::UnboundedSender<()>>,
+    pub(crate) progress: Option<Selection>,
     /// Ends the selection when the stream is dropped.
     pub(crate) _guard: Option<Box<dyn std::any::Any + Send + Sync>>,
 }
@@ -145,10 +147,10 @@ impl WatchStream {
         self.events.recv().await
     }
 
-    /// Asks for progress; false: this transport cannot.
+    /// Asks for progress; false: this transport cannot, or not now.
     #[must_use]
     pub fn ask_progress(&self) -> bool {
-        self.progress.as_ref().is_some_and(|p| p.send(()).is_ok())
+        self.progress.as_ref().is_some_and(Selection::ask_progress)
     }
 }
 

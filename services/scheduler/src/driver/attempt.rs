@@ -98,9 +98,14 @@ impl Scheduler {
 
     fn bind(&mut self, waiting: Waiting, node: String, span: &tracing::Span) {
         self.bindings += 1;
+        let Some(fence) = self.fence(&waiting.pod) else {
+            let why = "the claim is lost".to_owned();
+            return self.report(Report::NotBound { waiting: Box::new(waiting), gone: false, why });
+        };
         let binder = bind::Binder {
             client: self.parts.client.clone(),
             claim: self.parts.claim.clone(),
+            fence,
             recorder: self.recorder.clone(),
         };
         let reports = self.reports.clone();
@@ -116,7 +121,7 @@ impl Scheduler {
                     Report::NotBound { waiting: Box::new(waiting), gone: failure.gone, why: failure.why }
                 }
             };
-            let _ = reports.send(report);
+            let _ = reports.send(report).await;
         };
         self.parts.tasks.spawn("bind", task.instrument(span.clone()));
     }

@@ -144,19 +144,26 @@ impl Scheduler {
             self.queue.remove(&uid);
             return;
         }
-        // Its binding is on the way; what changes meanwhile comes with it.
+        // Its binding is on the way. If that fails it is this version that waits; if it was done, and only not seen yet,
+        // nothing of it waits any more.
         if self.cache.is_assumed(&uid) {
+            self.queue.changed_in_flight(&pod);
             return;
         }
-        match pod.nominated_node() {
-            "" => self.cache.unnominate(&uid),
-            node => self.cache.nominate(pod.clone(), node),
-        }
+        self.nominated(&pod);
         let profile = &self.profile;
         self.queue.set(pod, wakes, Instant::now(), |plugins, old, new| {
             let itself = ClusterEvent::PodItself { old: old.clone(), new: new.clone() };
             profile.helps(plugins, new, &itself)
         });
+    }
+
+    /// Room is kept where others make room for the pod.
+    pub(super) fn nominated(&mut self, pod: &Arc<PodInfo>) {
+        match pod.nominated_node() {
+            "" => self.cache.unnominate(pod.uid()),
+            node => self.cache.nominate(pod.clone(), node),
+        }
     }
 
     fn happened(&mut self, event: &ClusterEvent, wakes: &Wakes) {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use trireme_client::{Claim, Client, Clock, Event, EventRecorder, Tasks};
+use trireme_client::{Claim, Client, Clock, EventRecorder, Fence, Subscription, Tasks};
 
 use crate::algorithm::{AtRandom, TieBreak};
 use crate::cache::Cache;
@@ -24,7 +24,7 @@ use crate::queue::{Queue, Waiting};
 
 use feed::Informers;
 
-/// So many bindings may be on the way at once.
+/// So many bindings may be on the way at once; so many reports wait, and who has one more waits too.
 const BINDINGS: usize = 100;
 /// When nothing else happens, the actor looks up this often.
 const IDLE: Duration = Duration::from_secs(30);
@@ -62,15 +62,15 @@ pub(crate) struct Scheduler {
     /// The epoch that is scheduled under.
     leading: Option<i64>,
     bindings: usize,
-    reports: mpsc::UnboundedSender<Report>,
+    reports: mpsc::Sender<Report>,
 }
 
 /// What the actor hears.
 struct Ears {
-    pods: mpsc::UnboundedReceiver<Event<Pod>>,
-    nodes: mpsc::UnboundedReceiver<Event<Node>>,
-    namespaces: mpsc::UnboundedReceiver<Event<Namespace>>,
-    reports: mpsc::UnboundedReceiver<Report>,
+    pods: Subscription<Pod>,
+    nodes: Subscription<Node>,
+    namespaces: Subscription<Namespace>,
+    reports: mpsc::Receiver<Report>,
 }
 
 // === impl Scheduler ===
@@ -79,7 +79,7 @@ impl Scheduler {
     /// Starts the actor.
     pub(crate) fn start(parts: Parts) {
         let informers = Informers::start(&parts.client, &parts.tasks);
-        let (reports, hear) = mpsc::unbounded_channel();
+        let (reports, hear) = mpsc::channel(BINDINGS);
         let ears = Ears {
             pods: informers.pods.subscribe(),
             nodes: informers.nodes.subscribe(),
@@ -149,9 +149,16 @@ impl Scheduler {
             let (informers, reports) = (self.informers.clone(), self.reports.clone());
             self.parts.tasks.spawn("fresh eyes", async move {
                 informers.refresh().await;
-                let _ = reports.send(Report::Fresh(epoch));
+                let _ = reports.send(Report::Fresh(epoch)).await;
             });
         }
+    }
+
+    /// The fence of writes about a pod; `None` where the claim that is scheduled under is lost, though it may be held
+    /// anew: what was decided under the one must not be written under the other.
+    fn fence(&self, pod: &SharedPod) -> Option<Fence> {
+        let fence = self.parts.claim.fence("scheduler", &pod.key().to_string());
+        fence.filter(|fence| Some(fence.epoch) == self.leading)
     }
 
     fn report(&mut self, report: Report) {
@@ -177,13 +184,15 @@ impl Scheduler {
         let uid = waiting.pod.uid().to_owned();
         let bound_meanwhile = self.cache.pod(&uid).is_some() && !self.cache.is_assumed(&uid);
         self.cache.forget(&uid);
-        if gone || bound_meanwhile || self.informers.pods.store().get(&waiting.pod.key()).is_none() {
+        if gone || bound_meanwhile {
             self.queue.done(&uid);
             return;
         }
-        tracing::warn!(pod = %waiting.pod.key(), "not bound: {why}");
-        self.tell_failure(&waiting.pod, report::Reason::SchedulerError, why.to_owned(), None);
-        self.queue.errored(waiting, Instant::now());
+        // As it is by now; nothing if it went.
+        let Some(pod) = self.queue.errored(waiting, Instant::now()) else { return };
+        self.nominated(&pod);
+        tracing::warn!(pod = %pod.key(), "not bound: {why}");
+        self.tell_failure(&pod, report::Reason::SchedulerError, why.to_owned(), None);
     }
 
     /// Tries the next pod.

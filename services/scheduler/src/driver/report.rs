@@ -40,7 +40,7 @@ impl Scheduler {
         if patch.is_none() && victims.is_none() {
             return;
         }
-        let Some(fence) = self.parts.claim.fence("scheduler", &pod.key().to_string()) else { return };
+        let Some(fence) = self.fence(pod) else { return };
         let (client, recorder, pod) = (self.parts.client.clone(), self.recorder.clone(), pod.clone());
         let name = self.parts.scheduler_name.clone();
         let now = self.parts.clock.now();

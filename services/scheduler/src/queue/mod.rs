@@ -61,6 +61,15 @@ enum Place {
     Gated,
 }
 
+/// What became of a pod since it was taken out.
+#[derive(Debug)]
+enum Meanwhile {
+    Nothing,
+    Changed(Arc<PodInfo>),
+    /// It is gone, is about to be, or has a node: it does not come back.
+    Gone,
+}
+
 #[derive(Debug)]
 struct Entry {
     waiting: Waiting,
@@ -78,7 +87,7 @@ pub struct Queue {
     /// By the time since when they are.
     parked: BTreeMap<TimeKey, String>,
     /// Pods that were taken out and neither came back nor are done.
-    in_flight: HashMap<String, Option<Arc<PodInfo>>>,
+    in_flight: HashMap<String, Meanwhile>,
     numbers: u64,
     /// Where windows of time begin.
     beginning: Option<Instant>,
@@ -123,8 +132,7 @@ impl Queue {
         helps: impl FnOnce(&BTreeSet<&'static str>, &Arc<PodInfo>, &Arc<PodInfo>) -> bool,
     ) {
         let uid = pod.uid().to_owned();
-        if let Some(newer) = self.in_flight.get_mut(&uid) {
-            *newer = Some(pod);
+        if self.changed_in_flight(&pod) {
             return;
         }
         let Some(mut entry) = self.take(&uid) else {
@@ -153,9 +161,19 @@ impl Queue {
         }
     }
 
-    /// A pod is gone, or has a node.
+    /// A pod changed that may be taken out: it comes back as it is now. False: it was not taken out.
+    pub fn changed_in_flight(&mut self, pod: &Arc<PodInfo>) -> bool {
+        let Some(meanwhile) = self.in_flight.get_mut(pod.uid()) else { return false };
+        *meanwhile = Meanwhile::Changed(pod.clone());
+        true
+    }
+
+    /// A pod is gone, is about to be, or has a node. If it is taken out it does not come back.
     pub fn remove(&mut self, uid: &str) {
         self.take(uid);
+        if let Some(meanwhile) = self.in_flight.get_mut(uid) {
+            *meanwhile = Meanwhile::Gone;
+        }
     }
 
     /// Takes the next pod out; it comes back by [`Queue::failed`] or [`Queue::errored`], or is [`Queue::done`].
@@ -165,13 +183,13 @@ impl Queue {
         let mut waiting = self.take(&uid)?.waiting;
         waiting.attempts += 1;
         waiting.last_attempt = Some(now);
-        self.in_flight.insert(uid, None);
+        self.in_flight.insert(uid, Meanwhile::Nothing);
         Some(waiting)
     }
 
     /// No node would do: parked until something helps one of the plugins that stood in the way.
-    pub fn failed(&mut self, mut waiting: Waiting, plugins: BTreeSet<&'static str>, now: Instant) {
-        self.come_back(&mut waiting);
+    pub fn failed(&mut self, waiting: Waiting, plugins: BTreeSet<&'static str>, now: Instant) {
+        let Some(mut waiting) = self.come_back(waiting) else { return };
         waiting.failures += 1;
         waiting.plugins = plugins;
         if waiting.pod.is_gated() {
@@ -182,13 +200,15 @@ impl Queue {
         }
     }
 
-    /// Something went wrong: tried again after the back-off.
-    pub fn errored(&mut self, mut waiting: Waiting, now: Instant) {
-        self.come_back(&mut waiting);
+    /// Something went wrong: tried again after the back-off. Gives back the pod as it waits now; `None` where it is gone.
+    pub fn errored(&mut self, waiting: Waiting, now: Instant) -> Option<Arc<PodInfo>> {
+        let mut waiting = self.come_back(waiting)?;
         waiting.failures += 1;
         waiting.plugins.clear();
+        let pod = waiting.pod.clone();
         let key = self.time_key(&waiting, now);
         self.insert(waiting, Place::Errored(key));
+        Some(pod)
     }
 
     /// A pod that was taken out does not come back.
@@ -276,12 +296,16 @@ impl Queue {
         )
     }
 
-    fn come_back(&mut self, waiting: &mut Waiting) {
-        if let Some(Some(newer)) = self.in_flight.remove(waiting.pod.uid()) {
-            waiting.pod = newer;
+    /// The pod as it is now, unless it is gone.
+    fn come_back(&mut self, mut waiting: Waiting) -> Option<Waiting> {
+        match self.in_flight.remove(waiting.pod.uid()) {
+            Some(Meanwhile::Gone) => return None,
+            Some(Meanwhile::Changed(newer)) => waiting.pod = newer,
+            Some(Meanwhile::Nothing) | None => {}
         }
         waiting.reacted.note(&waiting.wakes);
         waiting.wakes = Wakes::default();
+        Some(waiting)
     }
 
     /// Active at once, or once its back-off is over.

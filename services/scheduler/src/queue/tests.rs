@@ -94,6 +94,19 @@ fn a_change_during_the_attempt_is_not_lost() {
 }
 
 #[test]
+fn a_pod_that_goes_during_the_attempt_does_not_come_back() {
+    let (mut queue, now) = (Queue::default(), Instant::now());
+    add(&mut queue, pod("p").info(), now);
+    let waiting = queue.pop(now).unwrap();
+    queue.remove(waiting.pod.uid());
+    assert!(queue.errored(waiting, now).is_none());
+    assert_eq!(queue.counts(), [0; 4]);
+    // Nothing of that time stays.
+    add(&mut queue, pod("p").info(), now);
+    assert_eq!(pop(&mut queue, now).as_deref(), Some("p"));
+}
+
+#[test]
 fn a_change_of_the_pod_itself_can_help() {
     let (mut queue, now) = (Queue::default(), Instant::now());
     add(&mut queue, pod("p").info(), now);
