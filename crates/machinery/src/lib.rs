@@ -8,6 +8,7 @@
 //! - [`schema`]: what the fields of a kind are, and what follows from that alone.
 //! - [`codec`], [`patch`]: bodies that come in, whole or as a change.
 //! - [`shard`]: which slice of the keys an object is in.
+//! - [`placement`]: on which nodes a pod may be.
 //! - [`path`], [`field`], [`status`]: what is wrong, where, and how it is said.
 //!
 //! Invariants: a message that a client can see is Kubernetes' own, letter by letter ([`go`] prints values as Go
@@ -26,6 +27,7 @@ pub mod names;
 pub mod ownership;
 pub mod patch;
 pub mod path;
+pub mod placement;
 pub mod quantity;
 pub mod schema;
 pub mod shard;

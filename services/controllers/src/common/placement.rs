@@ -1,6 +1,10 @@
-//! Whether a node has what a pod asks of it: its node selector and its required node affinity.
+//! Whether a node has what a pod asks of it: its node selector and its required node affinity. What
+//! a term means is a rule that all components share.
+
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
+use trireme_machinery::placement::{Expression, NodeTerm};
 
 /// The node has the labels, and one of the terms is true of it.
 pub(crate) fn fits(spec: &PodSpec, node: &Node) -> bool {
@@ -12,37 +16,21 @@ pub(crate) fn fits(spec: &PodSpec, node: &Node) -> bool {
 }
 
 fn matches(selector: &NodeSelector, node: &Node) -> bool {
-    selector.node_selector_terms.iter().any(|term| term_matches(term, node))
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    let none = BTreeMap::new();
+    let labels = node.metadata.labels.as_ref().unwrap_or(&none);
+    selector.node_selector_terms.iter().any(|one| term(one).matches(name, labels))
 }
 
-/// A term without anything in it matches no node.
-fn term_matches(term: &NodeSelectorTerm, node: &Node) -> bool {
-    let expressions = term.match_expressions.as_deref().unwrap_or_default();
-    let fields = term.match_fields.as_deref().unwrap_or_default();
-    let label = |key: &str| node.metadata.labels.as_ref().and_then(|l| l.get(key)).map(String::as_str);
-    let field = |key: &str| if key == "metadata.name" { node.metadata.name.as_deref() } else { None };
-    !(expressions.is_empty() && fields.is_empty())
-        && expressions.iter().all(|r| holds(r, label(&r.key)))
-        && fields.iter().all(|r| holds(r, field(&r.key)))
-}
-
-fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
-    let values = requirement.values.as_deref().unwrap_or_default();
-    let one_of = |value: &str| values.iter().any(|v| v == value);
-    let number = |text: &str| text.parse::<i64>().ok();
-    let compared = |than: fn(&i64, &i64) -> bool| {
-        let (value, bound) = (value.and_then(number), values.first().and_then(|b| number(b)));
-        value.zip(bound).is_some_and(|(value, bound)| than(&value, &bound))
-    };
-    match requirement.operator.as_str() {
-        "In" => value.is_some_and(one_of),
-        "NotIn" => !value.is_some_and(one_of),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => compared(i64::gt),
-        "Lt" => compared(i64::lt),
-        _ => false,
+fn term(term: &NodeSelectorTerm) -> NodeTerm {
+    fn expressions(all: Option<&Vec<NodeSelectorRequirement>>) -> impl Iterator<Item = Expression<'_>> {
+        all.into_iter().flatten().map(|one| Expression {
+            key: &one.key,
+            operator: &one.operator,
+            values: one.values.as_deref().unwrap_or_default(),
+        })
     }
+    NodeTerm::new(expressions(term.match_expressions.as_ref()), expressions(term.match_fields.as_ref()))
 }
 
 #[cfg(test)]
@@ -72,6 +60,8 @@ mod tests {
         assert!(fits(term(json!([{"matchExpressions": [{"key": "cpus", "operator": "Gt", "values": ["4"]}]}]))));
         assert!(!fits(term(json!([{"matchExpressions": [{"key": "disk", "operator": "NotIn", "values": ["ssd"]}]}]))));
         assert!(!fits(term(json!([{}]))));
+        // The scheduler cannot read it either.
+        assert!(!fits(term(json!([{"matchExpressions": [{"key": "gpu", "operator": "NotIn"}]}]))));
         assert!(fits(term(json!([{}, {"matchExpressions": [{"key": "gpu", "operator": "DoesNotExist"}]}]))));
     }
 }

@@ -72,8 +72,17 @@ fn evicting(node: &Node) -> Vec<Taint> {
     taints.into_iter().flatten().filter(|t| t.effect == NO_EXECUTE).cloned().collect()
 }
 
-/// When a pod has to go: `None`: never. `seen` stands in for a taint that does not say since when it is there.
-fn end(tolerations: &[Toleration], taints: &[Taint], seen: Timestamp) -> Option<Timestamp> {
+/// Since when a pod is on its node: when it was bound, or made, if it was made for that node.
+fn placed_at(pod: &Pod) -> Option<Timestamp> {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let scheduled = conditions.into_iter().flatten().find(|c| c.type_ == "PodScheduled" && c.status == "True");
+    let bound = scheduled.and_then(|condition| condition.last_transition_time.as_ref());
+    bound.or(pod.metadata.creation_timestamp.as_ref()).map(|time| time.0)
+}
+
+/// When a pod has to go: `None`: never. A toleration lasts from when both are there, the taint and the pod: one that comes
+/// to a node tainted long ago has its whole time. `seen` stands in for a taint that does not say since when it is there.
+fn end(tolerations: &[Toleration], taints: &[Taint], seen: Timestamp, placed: Option<Timestamp>) -> Option<Timestamp> {
     let end_of = |taint: &Taint| {
         let since = taint.time_added.as_ref().map_or(seen, |t| t.0);
         let mut matching = tolerations.iter().filter(|t| tolerates(t, taint)).peekable();
@@ -81,7 +90,7 @@ fn end(tolerations: &[Toleration], taints: &[Taint], seen: Timestamp) -> Option<
             return Some(since);
         }
         let shortest = matching.filter_map(|t| t.toleration_seconds).min()?;
-        since.checked_add(SignedDuration::from_secs(shortest.max(0))).ok()
+        since.max(placed.unwrap_or(since)).checked_add(SignedDuration::from_secs(shortest.max(0))).ok()
     };
     taints.iter().filter_map(end_of).min()
 }
@@ -98,7 +107,8 @@ impl Reconciler for Evictions {
         let taints = node.map(|n| evicting(&n)).unwrap_or_default();
         let now = self.clock.now();
         let seen = *self.pending.lock().get(key).unwrap_or(&now);
-        let Some(end) = end(spec.tolerations.as_deref().unwrap_or_default(), &taints, seen) else {
+        let tolerations = spec.tolerations.as_deref().unwrap_or_default();
+        let Some(end) = end(tolerations, &taints, seen, placed_at(&pod)) else {
             if self.pending.lock().remove(key).is_some() {
                 let text = format!("Cancelling deletion of Pod {key}");
                 self.events.event(&*pod, EventType::Normal, "TaintManagerEviction", text);
@@ -167,7 +177,34 @@ mod tests {
     }
 
     fn ends(tolerations: &[Toleration], taints: &[Taint]) -> Option<i64> {
-        end(tolerations, taints, Timestamp::UNIX_EPOCH).map(Timestamp::as_second)
+        end(tolerations, taints, Timestamp::UNIX_EPOCH, None).map(Timestamp::as_second)
+    }
+
+    #[test]
+    fn a_pod_that_comes_after_the_taint_has_its_whole_time() {
+        let down = [taint("node.kubernetes.io/unreachable", 1000)];
+        let tolerated = [tolerates_for("node.kubernetes.io/unreachable", Some(300))];
+        let pod = |created: &str, bound: Option<&str>| -> Pod {
+            let conditions: Vec<_> = bound
+                .map(|at| json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": at}))
+                .into_iter()
+                .collect();
+            let pod = json!({"metadata": {"creationTimestamp": created}, "status": {"conditions": conditions}});
+            serde_json::from_value(pod).unwrap()
+        };
+        let end_of = |pod: &Pod| {
+            let end = end(&tolerated, &down, Timestamp::UNIX_EPOCH, placed_at(pod));
+            end.map(Timestamp::as_second)
+        };
+        // Bound an hour after the taint (which came at 00:16:40), whenever it was made.
+        assert_eq!(end_of(&pod("1970-01-01T00:00:00Z", Some("1970-01-01T01:16:40Z"))), Some(4600 + 300));
+        // Made for the node.
+        assert_eq!(end_of(&pod("1970-01-01T01:16:40Z", None)), Some(4600 + 300));
+        // It was there before.
+        assert_eq!(end_of(&pod("1970-01-01T00:00:00Z", Some("1970-01-01T00:00:01Z"))), Some(1300));
+        // What does not tolerate goes at once, however new it is.
+        let placed = placed_at(&pod("1970-01-01T01:16:40Z", None));
+        assert_eq!(end(&[], &down, Timestamp::UNIX_EPOCH, placed).map(Timestamp::as_second), Some(1000));
     }
 
     #[test]
@@ -188,5 +225,8 @@ mod tests {
         assert_eq!(ends(&[all], &[taint("x", 1)]), None);
         let equal = Toleration { key: Some("x".into()), value: Some("v".into()), ..Toleration::default() };
         assert_eq!(ends(&[equal], &[taint("x", 1)]), Some(1));
+        // As the scheduler has it: without a key the value alone decides.
+        let any_key = Toleration { operator: Some("Equal".into()), ..Toleration::default() };
+        assert_eq!(ends(&[any_key], &[taint("x", 1)]), None);
     }
 }

@@ -5,8 +5,8 @@ use k8s_openapi::api::core::v1::{
 };
 use std::collections::BTreeSet;
 
-use trireme_machinery::labels::{Operator, Requirement, Selector};
-use trireme_machinery::path::Path;
+use trireme_machinery::labels::Selector;
+use trireme_machinery::placement::{Expression, NodeTerm};
 
 use super::{LabelMap, NodeInfo, PodInfo};
 use crate::snapshot::Snapshot;
@@ -20,15 +20,6 @@ pub struct NodeAffinity {
     pub required: Option<Vec<NodeTerm>>,
     /// Terms that count for a node, each with its weight.
     pub preferred: Vec<(i64, NodeTerm)>,
-}
-
-/// A term of a node selector; all its parts must hold.
-#[derive(Debug, Clone)]
-pub struct NodeTerm {
-    labels: Vec<Requirement>,
-    /// Operator and names.
-    names: Vec<(bool, BTreeSet<String>)>,
-    matches_nothing: bool,
 }
 
 /// Which pods a pod wants near itself or far away.
@@ -61,14 +52,14 @@ impl NodeAffinity {
         let node = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
         let required = node
             .and_then(|node| node.required_during_scheduling_ignored_during_execution.as_ref())
-            .map(|required| required.node_selector_terms.iter().map(NodeTerm::of).collect());
+            .map(|required| required.node_selector_terms.iter().map(term).collect());
         let preferred = node
             .and_then(|node| node.preferred_during_scheduling_ignored_during_execution.as_ref())
             .into_iter()
             .flatten()
-            .filter(|term| term.weight != 0)
-            .map(|term| (i64::from(term.weight), NodeTerm::of(&term.preference)))
-            .filter(|(_, term)| !term.matches_nothing)
+            .filter(|preferred| preferred.weight != 0)
+            .map(|preferred| (i64::from(preferred.weight), term(&preferred.preference)))
+            .filter(|(_, term)| !term.matches_nothing())
             .collect();
         Self { labels: labels.cloned().unwrap_or_default(), required, preferred }
     }
@@ -81,7 +72,10 @@ impl NodeAffinity {
     /// Whether the node has what is required.
     pub fn allows(&self, node: &NodeInfo) -> bool {
         self.labels.iter().all(|(key, value)| node.label(key) == Some(value))
-            && self.required.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
+            && self
+                .required
+                .as_ref()
+                .is_none_or(|terms| terms.iter().any(|term| term.matches(node.name(), node.labels())))
     }
 
     /// The only nodes that can match, where every term names some.
@@ -89,58 +83,21 @@ impl NodeAffinity {
         let terms = self.required.as_ref().filter(|terms| !terms.is_empty())?;
         let mut all = BTreeSet::new();
         for term in terms {
-            let mut named = term.names.iter().filter(|(included, _)| *included).map(|(_, names)| names.clone());
-            let first = named.next()?;
-            all.extend(named.fold(first, |left, right| &left & &right));
+            all.extend(term.named()?);
         }
         Some(all)
     }
 }
 
-// === impl NodeTerm ===
-
-impl NodeTerm {
-    fn of(term: &NodeSelectorTerm) -> Self {
-        let expressions: Vec<&NodeSelectorRequirement> = term.match_expressions.iter().flatten().collect();
-        let fields: Vec<&NodeSelectorRequirement> = term.match_fields.iter().flatten().collect();
-        let mut parsed = Self {
-            labels: Vec::new(),
-            names: Vec::new(),
-            matches_nothing: expressions.is_empty() && fields.is_empty(),
-        };
-        for expression in expressions {
-            match requirement(expression) {
-                Some(requirement) => parsed.labels.push(requirement),
-                None => parsed.matches_nothing = true,
-            }
-        }
-        for field in fields {
-            let names = field.values.iter().flatten().cloned().collect();
-            match (field.key.as_str(), field.operator.as_str()) {
-                ("metadata.name", "In") => parsed.names.push((true, names)),
-                ("metadata.name", "NotIn") => parsed.names.push((false, names)),
-                _ => parsed.matches_nothing = true,
-            }
-        }
-        parsed
+fn term(term: &NodeSelectorTerm) -> NodeTerm {
+    fn expressions(all: Option<&Vec<NodeSelectorRequirement>>) -> impl Iterator<Item = Expression<'_>> {
+        all.into_iter().flatten().map(|one| Expression {
+            key: &one.key,
+            operator: &one.operator,
+            values: one.values.as_deref().unwrap_or_default(),
+        })
     }
-
-    /// Whether the node is one that the term means.
-    pub fn matches(&self, node: &NodeInfo) -> bool {
-        !self.matches_nothing
-            && self.labels.iter().all(|requirement| requirement.matches(node.labels()))
-            && self.names.iter().all(|(included, names)| names.contains(node.name()) == *included)
-    }
-}
-
-fn requirement(expression: &NodeSelectorRequirement) -> Option<Requirement> {
-    let operator = match expression.operator.as_str() {
-        "Gt" => Operator::GreaterThan,
-        "Lt" => Operator::LessThan,
-        other => Operator::from_expression(other)?,
-    };
-    let values = expression.values.clone().unwrap_or_default();
-    Requirement::new(&expression.key, operator, values, &Path::nil()).ok()
+    NodeTerm::new(expressions(term.match_expressions.as_ref()), expressions(term.match_fields.as_ref()))
 }
 
 // === impl PodAffinity ===

@@ -1,36 +1,31 @@
-//! Taints and what tolerates them.
+//! The taints and tolerations of typed objects, by the rules that all components share.
 
 use k8s_openapi::api::core::v1::{Taint, Toleration};
+use trireme_machinery::placement;
 
-/// Effects that keep a pod from being placed.
-pub const HARD: [&str; 2] = ["NoSchedule", "NoExecute"];
 /// The effect that only counts against a node.
-pub const SOFT: &str = "PreferNoSchedule";
+pub use trireme_machinery::placement::PREFER_NO_SCHEDULE as SOFT;
 
 /// Whether one of the tolerations tolerates the taint.
 pub fn tolerated<'t>(taint: &Taint, tolerations: impl IntoIterator<Item = &'t Toleration>) -> bool {
-    tolerations.into_iter().any(|toleration| tolerates(toleration, taint))
+    tolerations.into_iter().any(|toleration| rule(toleration).tolerates(fact(taint)))
 }
 
 /// The first taint that keeps a pod off and is not tolerated.
 pub fn first_untolerated<'a>(taints: &'a [Taint], tolerations: &[Toleration]) -> Option<&'a Taint> {
-    taints.iter().filter(|taint| HARD.contains(&taint.effect.as_str())).find(|taint| !tolerated(taint, tolerations))
+    taints.iter().filter(|taint| fact(taint).is_hard()).find(|taint| !tolerated(taint, tolerations))
 }
 
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let text = |value: &Option<String>| value.clone().unwrap_or_default();
-    let (effect, key) = (text(&toleration.effect), text(&toleration.key));
-    if (!effect.is_empty() && effect != taint.effect) || (!key.is_empty() && key != taint.key) {
-        return false;
-    }
-    let (wanted, found) = (text(&toleration.value), text(&taint.value));
-    let numbers = || Some((wanted.parse::<i64>().ok()?, found.parse::<i64>().ok()?));
-    match toleration.operator.as_deref().unwrap_or_default() {
-        "" | "Equal" => wanted == found,
-        "Exists" => true,
-        "Lt" => numbers().is_some_and(|(wanted, found)| found < wanted),
-        "Gt" => numbers().is_some_and(|(wanted, found)| found > wanted),
-        _ => false,
+fn fact(taint: &Taint) -> placement::Taint<'_> {
+    placement::Taint { key: &taint.key, value: taint.value.as_deref().unwrap_or_default(), effect: &taint.effect }
+}
+
+fn rule(toleration: &Toleration) -> placement::Toleration<'_> {
+    placement::Toleration {
+        key: toleration.key.as_deref().unwrap_or_default(),
+        operator: toleration.operator.as_deref().unwrap_or_default(),
+        value: toleration.value.as_deref().unwrap_or_default(),
+        effect: toleration.effect.as_deref().unwrap_or_default(),
     }
 }
 
@@ -41,22 +36,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_operator_value_and_effect_count() {
+    fn only_hard_taints_keep_off() {
         let taint: Taint = serde_json::from_value(json!({"key": "k", "value": "5", "effect": "NoSchedule"})).unwrap();
-        for (toleration, tolerated) in [
-            (json!({"operator": "Exists"}), true),
-            (json!({"key": "k", "operator": "Exists", "effect": "NoExecute"}), false),
-            (json!({"key": "k", "value": "5"}), true),
-            (json!({"key": "k", "value": "6"}), false),
-            (json!({"key": "o", "operator": "Exists"}), false),
-            (json!({"key": "k", "operator": "Lt", "value": "6"}), true),
-            (json!({"key": "k", "operator": "Gt", "value": "6"}), false),
-        ] {
-            let parsed: Toleration = serde_json::from_value(toleration.clone()).unwrap();
-            assert_eq!(super::tolerated(&taint, [&parsed]), tolerated, "{toleration}");
-        }
+        let equal: Toleration = serde_json::from_value(json!({"key": "k", "value": "5"})).unwrap();
         let soft = Taint { effect: SOFT.to_owned(), ..taint.clone() };
         assert!(first_untolerated(&[soft], &[]).is_none());
-        assert!(first_untolerated(&[taint], &[]).is_some());
+        assert!(first_untolerated(std::slice::from_ref(&taint), &[]).is_some());
+        assert!(first_untolerated(&[taint], &[equal]).is_none());
     }
 }

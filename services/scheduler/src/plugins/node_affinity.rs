@@ -60,7 +60,12 @@ impl Score for NodeAffinity {
 
 impl Rate for Preferred<'_> {
     fn rate(&self, node: &NodeInfo) -> i64 {
-        self.0.preferred.iter().filter(|(_, term)| term.matches(node)).map(|(weight, _)| weight).sum()
+        self.0
+            .preferred
+            .iter()
+            .filter(|(_, term)| term.matches(node.name(), node.labels()))
+            .map(|(weight, _)| weight)
+            .sum()
     }
 
     fn normalize(&self, _: &[&NodeInfo], scores: &mut [i64]) {
