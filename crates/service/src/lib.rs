@@ -6,6 +6,7 @@
 //! - [`tasks::Tasks`] runs named background tasks and says what a panic in one of them means.
 //! - [`actor`] runs supervised actors: a panic in a handler costs the message, not the actor.
 //! - [`health::Health`] holds named checks; [`pages`] serves them with metrics and recent spans.
+//! - [`ServingArgs`] are the flags of a service that serves nothing but its pages.
 //! - [`tls`] reads certificates, watches their files, and says who a peer is.
 //!
 //! Invariants:
@@ -18,14 +19,18 @@ pub mod args;
 mod context;
 mod error;
 pub mod health;
+mod host;
 pub mod pages;
 mod process;
 mod run;
+mod serving;
 pub mod tasks;
 pub mod tls;
 
 pub use args::{CommonArgs, parse};
 pub use context::Context;
 pub use error::Error;
+pub use host::hostname;
 pub use run::{Harness, complain, run_main};
+pub use serving::ServingArgs;
 pub use tokio_util::sync::CancellationToken;

@@ -74,7 +74,10 @@ impl Harness {
         F: FnOnce(Context) -> Fut,
         Fut: Future<Output = anyhow::Result<()>>,
     {
-        let instance = self.instance.unwrap_or_else(default_instance);
+        let instance = match self.instance.map_or_else(default_instance, Ok) {
+            Ok(instance) => instance,
+            Err(error) => return complain(self.name, &error.into()),
+        };
         let telemetry = match trireme_telemetry::init(self.args.telemetry(self.name, &instance)) {
             Ok(telemetry) => telemetry,
             Err(error) => return complain(self.name, &error.into()),
@@ -180,7 +183,6 @@ pub fn complain(name: &str, error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn default_instance() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{}-{}", host.trim(), std::process::id())
+fn default_instance() -> Result<String, Error> {
+    Ok(format!("{}-{}", crate::hostname()?, std::process::id()))
 }

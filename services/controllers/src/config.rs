@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::{ArgAction, Parser};
 use trireme_client::ClientArgs;
-use trireme_service::CommonArgs;
 use trireme_service::args::parse_duration;
+use trireme_service::{CommonArgs, ServingArgs};
 
 /// The controller workers of a Trireme cluster.
 #[derive(Debug, Clone, Parser)]
@@ -21,9 +21,9 @@ pub struct Config {
     /// Controllers to run: `*` for all that are on by default, `name` for one, `-name` for none of it.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
     pub controllers: Vec<String>,
-    /// Address of the pages.
-    #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
-    pub bind_address: String,
+    /// Address, certificate and clients of the pages.
+    #[command(flatten)]
+    pub serving: ServingArgs,
     /// Port of the pages; 0: none.
     #[arg(long, value_name = "PORT", default_value_t = 10257)]
     pub secure_port: u16,

@@ -48,12 +48,11 @@ const COMPONENT: &str = "kube-controller-manager";
 pub async fn run(config: Config, context: Context) -> anyhow::Result<()> {
     let client = Client::new(ClientConfig::from_args(&config.client, COMPONENT)?)?;
     let reachable = context.health.flag("apiserver", Scope::Ready);
-    let pages = format!("{}:{}", config.bind_address, config.secure_port);
-    context.serve_pages(if config.secure_port == 0 { "" } else { &pages }, None).await?;
+    context.serve_secure_pages(&config.serving, config.secure_port).await?;
 
     let tasks = Tasks::from(context.tasks.clone());
+    let host = trireme_service::hostname()?;
     let claim = config.leader_elect.then(|| {
-        let host = hostname();
         let settings =
             Settings::single(config.leader_elect_resource_name.clone(), host).duration(config.claim_duration);
         Claim::start(&client, settings, &tasks)
@@ -110,11 +109,4 @@ fn start(cluster: &Cluster, workers: usize) -> anyhow::Result<Vec<(&'static str,
         running.push(("garbage-collector", Box::pin(work)));
     }
     Ok(running)
-}
-
-/// This machine's name, for people who look at Leases.
-fn hostname() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = name.trim();
-    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
 }

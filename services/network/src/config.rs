@@ -72,12 +72,14 @@ impl Args {
     }
 
     /// This node's name: as given, else the host's in lower case.
-    #[must_use]
-    pub fn node_name(&self) -> String {
-        self.hostname_override.clone().unwrap_or_else(|| {
-            let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-            name.trim().to_ascii_lowercase()
-        })
+    ///
+    /// # Errors
+    /// When neither says one.
+    pub fn node_name(&self) -> Result<String, Error> {
+        match &self.hostname_override {
+            Some(name) => Ok(name.clone()),
+            None => Ok(trireme_service::hostname()?.to_ascii_lowercase()),
+        }
     }
 
     /// The settings of the planner.
@@ -111,7 +113,7 @@ impl Args {
             name,
             cluster_cidr: cluster_cidr.transpose()?,
             ipam_dir: self.ipam_dir.clone(),
-            node_name: self.node_name(),
+            node_name: self.node_name()?,
         })
     }
 }

@@ -13,9 +13,10 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return trireme_service::complain("network", &error.into()),
     };
-    if let Err(error) = args.check() {
-        return trireme_service::complain("network", &error.into());
-    }
-    let harness = Harness::new("network", args.common().clone()).instance(args.node_name());
+    let node = match args.check().and_then(|()| args.node_name()) {
+        Ok(node) => node,
+        Err(error) => return trireme_service::complain("network", &error.into()),
+    };
+    let harness = Harness::new("network", args.common().clone()).instance(node);
     harness.run(|context| trireme_network::run(args, context))
 }

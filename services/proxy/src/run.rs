@@ -38,7 +38,7 @@ pub async fn run(args: Args, context: Context) -> anyhow::Result<()> {
     }
     let client = Client::new(Config::from_args(&args.client, "kube-proxy")?)?;
     let tasks = Tasks::from(context.tasks.clone());
-    let node_name = args.node_name();
+    let node_name = args.node_name()?;
 
     let services = Informer::<Service>::builder(&client).labels(OURS).start(&tasks);
     let slices = Informer::<EndpointSlice>::builder(&client).labels(OURS).start(&tasks);

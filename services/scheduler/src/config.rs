@@ -22,9 +22,9 @@ pub struct Config {
     /// A holder of the claim that gave no sign for this long has lost it.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = trireme_service::args::parse_duration)]
     pub claim_duration: Duration,
-    /// Address of the health and metrics pages.
-    #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
-    pub bind_address: std::net::IpAddr,
+    /// Address, certificate and clients of the health and metrics pages.
+    #[command(flatten)]
+    pub serving: trireme_service::ServingArgs,
     /// Port of the health and metrics pages; 0 serves none.
     #[arg(long, value_name = "PORT", default_value_t = 10259)]
     pub secure_port: u16,

@@ -46,10 +46,10 @@ pub async fn run(context: Context, config: Config) -> Result<(), Error> {
     let tasks = Tasks::from(context.tasks.clone());
     let reachable = context.health.flag("apiserver", Scope::Ready);
     reachable.fail("the API server was not reached yet");
-    let pages = format!("{}:{}", config.bind_address, config.secure_port);
-    context.serve_pages(if config.secure_port == 0 { "" } else { &pages }, None).await?;
+    context.serve_secure_pages(&config.serving, config.secure_port).await?;
 
-    let settings = claims::Settings::single("trireme-scheduler-0", host_name()).duration(config.claim_duration);
+    let host_name = trireme_service::hostname()?;
+    let settings = claims::Settings::single("trireme-scheduler-0", host_name.clone()).duration(config.claim_duration);
     let claim = Claim::start(&client, settings, &tasks);
     driver::Scheduler::start(driver::Parts {
         client: client.clone(),
@@ -65,9 +65,4 @@ pub async fn run(context: Context, config: Config) -> Result<(), Error> {
     }
     context.shutdown.cancelled().await;
     Ok(())
-}
-
-fn host_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname")
-        .map_or_else(|_| "localhost".to_owned(), |name| name.trim().to_owned())
 }

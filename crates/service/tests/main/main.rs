@@ -5,4 +5,5 @@ mod actors;
 mod certificates;
 mod page;
 mod process;
+mod serving;
 mod task;

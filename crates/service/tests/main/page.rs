@@ -9,7 +9,7 @@ use trireme_testkit::poll::PATIENCE;
 
 use crate::certificates::Ca;
 
-async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> (u16, String) {
+pub(crate) async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> (u16, String) {
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
