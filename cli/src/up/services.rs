@@ -130,7 +130,6 @@ impl Plan<'_> {
         let serving = pair(&apiserver_identity(self.instance))?;
         let store = pair(&Identity::apiserver_store_client())?;
         let kubelet = pair(&Identity::apiserver_kubelet_client())?;
-        let front = pair(&Identity::front_proxy_client())?;
         let cluster = self.pki.authority_file(AuthorityName::Cluster);
         let stores = (1..=self.instance.store_members)
             .map(|n| Ok(format!("https://127.0.0.1:{}", self.ports.get(&store_port(n, ""))?)))
@@ -162,8 +161,6 @@ impl Plan<'_> {
             "--requestheader-username-headers=X-Remote-User".to_owned(),
             "--requestheader-group-headers=X-Remote-Group".to_owned(),
             "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
-            format!("--proxy-client-cert-file={}", front.cert.display()),
-            format!("--proxy-client-key-file={}", front.key.display()),
             format!("--encryption-provider-config={}", self.pki.encryption_config().display()),
         ];
         arguments.extend(self.nats_flag()?);

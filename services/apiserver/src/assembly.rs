@@ -17,7 +17,7 @@ pub fn equip(engine: &Engine, config: &Arc<Config>, tasks: &Tasks) -> anyhow::Re
     let objects: Arc<dyn Objects> = Arc::new(engine.clone());
     let reader: Arc<dyn Reader> = Arc::new(engine.reader.clone());
     let judges = auth::build(config, &reader, registry)?;
-    let chain = admission::Chain::new(&objects, &judges.authorizer, registry, &config.disable_admission_plugins)?;
+    let chain = admission::Chain::new(&objects, &judges.authorizer, registry, config)?;
     let advertise = advertise::address(config)?;
     let address = format!("{}:{}", advertise, config.secure_port);
     let documents: Vec<Arc<dyn Documents>> = vec![

@@ -8,6 +8,8 @@ use clap::{ArgAction, Parser};
 use trireme_service::CommonArgs;
 use trireme_service::args::parse_duration;
 
+use crate::error::Error;
+
 /// What the API server is started with.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "trireme-apiserver", version, about = "Kubernetes API server")]
@@ -201,6 +203,24 @@ impl Config {
         SocketAddr::new(self.bind_address, self.secure_port)
     }
 
+    /// Refuses flags that ask for what is not there: taken and without effect, they would be a promise.
+    pub fn check(&self) -> Result<(), Error> {
+        let no_others = "there are neither aggregated API servers nor webhooks that would see it";
+        let flags = [
+            ("--proxy-client-cert-file", self.proxy_client_cert_file.is_some(), no_others),
+            ("--proxy-client-key-file", self.proxy_client_key_file.is_some(), no_others),
+            (
+                "--audit-policy-file",
+                self.audit_policy_file.is_some(),
+                "all requests are audited, at the level Metadata",
+            ),
+        ];
+        match flags.into_iter().find(|(_, given, _)| *given) {
+            Some((flag, _, why)) => Err(Error::Flag(format!("{flag} has no effect here, leave it out: {why}"))),
+            None => Ok(()),
+        }
+    }
+
     /// Where the gRPC door is.
     pub fn resources_address(&self) -> SocketAddr {
         SocketAddr::new(self.bind_address, self.resources_port)
@@ -210,6 +230,16 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_without_effect_are_refused() {
+        let refused = |flag: &str| Config::try_parse_from(["trireme-apiserver", flag]).unwrap().check().unwrap_err();
+        for flag in ["--proxy-client-cert-file", "--proxy-client-key-file", "--audit-policy-file"] {
+            let why = refused(&format!("{flag}=/tmp/x")).to_string();
+            assert!(why.contains(flag) && !why.contains('\n'), "{why}");
+        }
+        Config::try_parse_from(["trireme-apiserver", "--audit-log-path=-"]).unwrap().check().unwrap();
+    }
 
     #[test]
     fn flags_are_upstreams() {

@@ -1,6 +1,5 @@
 //! Putting the parts together: start, and an orderly stop.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +26,7 @@ const FEED: usize = 1024;
 
 /// Runs the API server until it is told to stop.
 pub async fn run(config: Config, service: trireme_service::Context) -> anyhow::Result<()> {
+    config.check()?;
     let config = Arc::new(config);
     let kinds = Arc::new(Registry::builtin().clone());
     let client = Client::new(&config)?;
@@ -122,6 +122,3 @@ fn identity(config: &Config) -> anyhow::Result<Identity> {
         _ => anyhow::bail!("--tls-cert-file and --tls-private-key-file are needed (`trireme pki` makes them)"),
     }
 }
-
-/// Companions by the kind they belong to.
-pub type CompanionMap = HashMap<(String, String), Arc<dyn crate::pipeline::Companions>>;

@@ -1,6 +1,8 @@
 //! What a caller may not do by a detour.
 
 use serde_json::{Value, json};
+use trireme_pki::{AuthorityName, Identity, Pki};
+use trireme_proto::resources::v1::Request;
 
 use crate::harness::{Answer, Cluster, PATIENCE};
 
@@ -160,4 +162,57 @@ async fn an_eviction_of_another_pod_costs_no_budget() {
     let evicted = evict(json!({"uid": pod["metadata"]["uid"]})).await;
     assert_eq!(evicted.status, 201, "{}", evicted.text);
     assert_eq!(left().await, 4);
+}
+
+#[tokio::test]
+async fn without_privileged_containers_there_are_none() {
+    let cluster = Cluster::start_with(&["--allow-privileged=false"]).await;
+    cluster.namespace("a").await;
+    cluster.post("/api/v1/namespaces/a/serviceaccounts", &json!({"metadata": {"name": "default"}})).await;
+    let spec = |privileged: bool| {
+        let container = json!({"name": "c", "image": "i", "securityContext": {"privileged": privileged}});
+        json!({"containers": [container]})
+    };
+    let pod = |privileged: bool| json!({"metadata": {"name": "p"}, "spec": spec(privileged)});
+    let refused = cluster.post("/api/v1/namespaces/a/pods", &pod(true)).await;
+    assert_eq!(refused.status, 422, "{}", refused.text);
+    let why =
+        "Pod \"p\" is invalid: spec.containers[0].securityContext.privileged: Forbidden: disallowed by cluster policy";
+    assert_eq!(refused.message(), why);
+    assert_eq!(cluster.post("/api/v1/namespaces/a/pods", &pod(false)).await.status, 201);
+    let template = json!({"metadata": {"labels": {"app": "d"}}, "spec": spec(true)});
+    let deployment = json!({
+        "metadata": {"name": "d"},
+        "spec": {"selector": {"matchLabels": {"app": "d"}}, "template": template},
+    });
+    let refused = cluster.post("/apis/apps/v1/namespaces/a/deployments", &deployment).await;
+    assert_eq!(refused.status, 422, "{}", refused.text);
+    assert!(refused.message().contains("spec.template.spec.containers[0].securityContext.privileged"));
+}
+
+#[tokio::test]
+async fn a_front_proxy_names_the_user_in_the_headers_that_flags_name() {
+    let mut cluster = Cluster::new();
+    let pki = Pki::open(&cluster.pki("")).unwrap();
+    pki.issue(&Identity::front_proxy_client()).unwrap();
+    let authority = pki.authority_file(AuthorityName::FrontProxy);
+    cluster.start_store();
+    cluster.start_api(&[
+        &format!("--requestheader-client-ca-file={}", authority.display()),
+        "--requestheader-allowed-names=front-proxy-client",
+        "--requestheader-username-headers=Remote-User",
+    ]);
+    cluster.ready().await;
+    let mut door = cluster.door("front-proxy-client").await;
+    let message = Request {
+        verb: "get".to_owned(),
+        version: "v1".to_owned(),
+        resource: "nodes".to_owned(),
+        name: "n".to_owned(),
+        ..Request::default()
+    };
+    let mut call = tonic::Request::new(message);
+    call.metadata_mut().insert("remote-user", "carol".parse().unwrap());
+    let refused = door.r#do(call).await.unwrap_err();
+    assert!(refused.message().contains("User \"carol\" cannot get resource \"nodes\""), "{refused:?}");
 }

@@ -8,10 +8,11 @@ use trireme_machinery::status::Status;
 
 use super::attributes::Attributes;
 use super::{
-    certificates, ingress_class, limit_ranger, namespace, node_restriction, node_taint, pod_security, priority, quota,
-    runtime_class, service_account, storage, tolerations, topology,
+    certificates, ingress_class, limit_ranger, namespace, node_restriction, node_taint, pod_security, priority,
+    privileged, quota, runtime_class, service_account, storage, tolerations, topology,
 };
 use crate::auth::Authorizer;
+use crate::config::Config;
 use crate::error::Error;
 use crate::pipeline::Objects;
 
@@ -41,12 +42,12 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The default plugins, minus `disable`.
+    /// The plugins that there are, minus those that the flags switch off.
     pub fn new(
         objects: &Arc<dyn Objects>,
         authorizer: &Authorizer,
         registry: &Registry,
-        disable: &[String],
+        config: &Config,
     ) -> Result<Self, Error> {
         let missing = || Error::Flag("a kind that admission needs is missing".into());
         let kind = |group: &str, plural: &str| registry.by_resource(group, "v1", plural).ok_or_else(missing);
@@ -71,7 +72,12 @@ impl Chain {
             Arc::new(topology::PodTopologyLabels::new(objects(), nodes)),
             Arc::new(quota::ResourceQuota::new(objects(), kind("", "resourcequotas")?)),
         ];
-        plugins.retain(|plugin| !disable.iter().any(|name| name == plugin.name()));
+        let names: Vec<&str> = plugins.iter().map(|plugin| plugin.name()).collect();
+        check(&names, &config.enable_admission_plugins, &config.disable_admission_plugins)?;
+        plugins.retain(|plugin| !config.disable_admission_plugins.iter().any(|name| name == plugin.name()));
+        if !config.allow_privileged {
+            plugins.insert(0, Arc::new(privileged::NoPrivileged));
+        }
         Ok(Self { plugins: plugins.into() })
     }
 
@@ -89,5 +95,73 @@ impl Chain {
             plugin.validate(attributes).await?;
         }
         Ok(())
+    }
+}
+
+/// Plugins of upstream's that are not here: there is nothing to switch off.
+const ELSEWHERE: [&str; 22] = [
+    "AlwaysAdmit",
+    "AlwaysDeny",
+    "AlwaysPullImages",
+    "ClusterTrustBundleAttest",
+    "DenyServiceExternalIPs",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "ImagePolicyWebhook",
+    "LimitPodHardAntiAffinityTopology",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "NamespaceAutoProvision",
+    "NamespaceExists",
+    "NodeDeclaredFeatureValidator",
+    "OwnerReferencesPermissionEnforcement",
+    "PersistentVolumeClaimResize",
+    "PodGroupProtection",
+    "PodNodeSelector",
+    "PodResizeValidator",
+    "PodTolerationRestriction",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+];
+
+/// Whether the flags name what there is. All plugins are on unless they are switched off.
+fn check(names: &[&str], enable: &[String], disable: &[String]) -> Result<(), Error> {
+    if let Some(name) = enable.iter().find(|name| !names.contains(&name.as_str())) {
+        let why = if ELSEWHERE.contains(&name.as_str()) { "is not implemented" } else { "is unknown" };
+        return Err(Error::Flag(format!("--enable-admission-plugins: plugin {name:?} {why}")));
+    }
+    if let Some(name) = disable.iter().find(|name| !names.iter().chain(&ELSEWHERE).any(|known| known == name)) {
+        return Err(Error::Flag(format!("--disable-admission-plugins: plugin {name:?} is unknown")));
+    }
+    match enable.iter().find(|name| disable.contains(name)) {
+        Some(name) => {
+            Err(Error::Flag(format!("--enable-admission-plugins and --disable-admission-plugins both name {name:?}")))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_name_plugins_that_there_are() {
+        let names = ["LimitRanger", "NodeRestriction"];
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let judged = |enable: &[&str], disable: &[&str]| {
+            check(&names, &list(enable), &list(disable)).map_err(|error| error.to_string())
+        };
+        assert!(judged(&["NodeRestriction"], &["LimitRanger"]).is_ok());
+        assert!(judged(&[], &["MutatingAdmissionWebhook"]).is_ok());
+        for (enable, disable, why) in [
+            (&["AlwaysPullImages"][..], &[][..], "\"AlwaysPullImages\" is not implemented"),
+            (&["Nope"], &[], "\"Nope\" is unknown"),
+            (&[], &["Nope"], "\"Nope\" is unknown"),
+            (&["LimitRanger"], &["LimitRanger"], "both name \"LimitRanger\""),
+        ] {
+            let refused = judged(enable, disable).unwrap_err();
+            assert!(refused.contains(why), "{refused}");
+        }
     }
 }

@@ -32,6 +32,7 @@ pub mod node_taint;
 pub mod pod;
 pub mod pod_security;
 pub mod priority;
+pub mod privileged;
 pub mod quota;
 pub mod resources;
 pub mod runtime_class;

@@ -55,6 +55,12 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
+    /// Whether a request's header of this name, in lower case, has to come with its [`Credentials`].
+    #[must_use]
+    pub fn reads(&self, header: &str) -> bool {
+        header.starts_with("impersonate-") || self.front_proxy.as_ref().is_some_and(|proxy| proxy.reads(header))
+    }
+
     /// The user of a request. Everything that was presented and proved nothing is a 401 without detail; the detail is logged.
     pub fn authenticate(&self, credentials: &Credentials) -> Result<UserInfo, Status> {
         if let Some(proxy) = &self.front_proxy

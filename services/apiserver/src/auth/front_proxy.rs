@@ -24,6 +24,14 @@ pub struct FrontProxy {
 }
 
 impl FrontProxy {
+    /// Whether a header of this name may say who asks.
+    #[must_use]
+    pub fn reads(&self, header: &str) -> bool {
+        let mut names = self.username_headers.iter().chain(&self.uid_headers).chain(&self.group_headers);
+        names.any(|name| header.eq_ignore_ascii_case(name))
+            || self.extra_prefixes.iter().any(|prefix| strip_prefix_ignore_case(header, prefix).is_some())
+    }
+
     /// The vouched-for user; `None` if this is not a front proxy's request.
     #[must_use]
     pub fn authenticate(&self, chain: &[CertificateDer<'_>], headers: &[(String, String)]) -> Option<UserInfo> {

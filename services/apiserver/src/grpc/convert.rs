@@ -14,7 +14,7 @@ use trireme_service::tls::ConnectInfo;
 use trireme_telemetry::{Hop, TraceParent};
 
 use crate::auth::Credentials;
-use crate::pipeline::{ObjectBody, Request, RequestInfo, Stored, answer};
+use crate::pipeline::{Engine, ObjectBody, Request, RequestInfo, Stored, answer};
 use crate::storage::causes;
 
 /// Everything about a call that is not in its message.
@@ -30,10 +30,9 @@ pub(super) struct Caller {
 // === impl Caller ===
 
 impl Caller {
-    pub(super) fn of(metadata: &MetadataMap, extensions: &Extensions) -> Self {
+    pub(super) fn of(metadata: &MetadataMap, extensions: &Extensions, engine: &Engine) -> Self {
         let text = |name: &str| metadata.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let connection = extensions.get::<ConnectInfo>();
-        let named = |name: &str| name.starts_with("impersonate-") || name.starts_with("x-remote-");
         let headers = metadata.clone().into_headers();
         Self {
             credentials: Credentials {
@@ -41,7 +40,7 @@ impl Caller {
                 authorization: text("authorization"),
                 headers: headers
                     .iter()
-                    .filter(|(name, _)| named(name.as_str()))
+                    .filter(|(name, _)| engine.reads_header(name.as_str()))
                     .map(|(name, value)| {
                         (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
                     })

@@ -77,7 +77,7 @@ type Reply<T> = Result<Response<T>, tonic::Status>;
 #[tonic::async_trait]
 impl Resources for Service {
     async fn r#do(&self, call: Request<api::Request>) -> Reply<api::Answer> {
-        let caller = Caller::of(call.metadata(), call.extensions());
+        let caller = Caller::of(call.metadata(), call.extensions(), &self.engine);
         let Served { context, outcome } = self.serve(&caller, call.into_inner()).await?;
         let mut answer = api::Answer { warnings: context.warnings(), code: 200, ..api::Answer::default() };
         match outcome.map_err(|refusal| convert::refusal(&refusal))? {
@@ -114,7 +114,7 @@ impl Resources for Service {
     type ListStream = Pin<Box<dyn Stream<Item = Result<api::ListChunk, tonic::Status>> + Send>>;
 
     async fn list(&self, call: Request<api::Request>) -> Reply<Self::ListStream> {
-        let caller = Caller::of(call.metadata(), call.extensions());
+        let caller = Caller::of(call.metadata(), call.extensions(), &self.engine);
         let mut message = call.into_inner();
         message.verb = "list".to_owned();
         match self.serve(&caller, message).await?.outcome.map_err(|refusal| convert::refusal(&refusal))? {
@@ -130,7 +130,7 @@ impl Resources for Service {
     type WatchStream = Pin<Box<dyn Stream<Item = Result<api::WatchEvent, tonic::Status>> + Send>>;
 
     async fn watch(&self, call: Request<Streaming<api::WatchRequest>>) -> Reply<Self::WatchStream> {
-        let caller = Caller::of(call.metadata(), call.extensions());
+        let caller = Caller::of(call.metadata(), call.extensions(), &self.engine);
         let events = watch::serve(self.engine.clone(), caller, call.into_inner());
         Ok(Response::new(Box::pin(ReceiverStream::new(events))))
     }

@@ -65,7 +65,8 @@ async fn guarded(work: impl Future<Output = ()>, id: u64, out: Out) -> u64 {
     if AssertUnwindSafe(work).catch_unwind().await.is_err() {
         // The panic's own message is in the log.
         tracing::error!(id, "a selection of a watch panicked");
-        refuse(&out, id, &Status::internal("This watch caused apiserver to panic. Look in the logs for details.")).await;
+        refuse(&out, id, &Status::internal("This watch caused apiserver to panic. Look in the logs for details."))
+            .await;
     }
     id
 }

@@ -162,6 +162,11 @@ impl Engine {
         self.inner.parts.get().ok_or_else(|| Status::service_unavailable("the API server is starting"))
     }
 
+    /// Whether a header of this name, in lower case, may say who asks.
+    pub fn reads_header(&self, name: &str) -> bool {
+        self.inner.parts.get().is_some_and(|parts| parts.authenticator.reads(name))
+    }
+
     /// The kind that a request is for; 404 in Kubernetes' words where there is none.
     pub fn target(&self, info: &RequestInfo) -> Result<Target, Status> {
         let kind =

@@ -12,13 +12,13 @@ use trireme_machinery::status::Status;
 use super::server::Peer;
 use crate::auth::Credentials;
 use crate::pipeline::options::flag;
-use crate::pipeline::{Request, RequestInfo};
+use crate::pipeline::{Engine, Request, RequestInfo};
 
 /// How large a body may be.
 const MAX_BODY: usize = 3 << 20;
 
 /// Everything but the body.
-pub(super) fn read_head(http: &HttpRequest) -> Request {
+pub(super) fn read_head(http: &HttpRequest, engine: &Engine) -> Request {
     let headers = http.headers();
     let query: Vec<(String, String)> =
         url::form_urlencoded::parse(http.query_string().as_bytes()).into_owned().collect();
@@ -28,7 +28,7 @@ pub(super) fn read_head(http: &HttpRequest) -> Request {
         query,
         content_type: text(headers, header::CONTENT_TYPE.as_str()),
         accept: accepted(headers),
-        credentials: credentials(http, peer),
+        credentials: credentials(http, peer, engine),
         user_agent: text(headers, header::USER_AGENT.as_str()),
         source: peer.and_then(|peer| peer.address).map(|address| address.ip()),
         audit_id: headers.get("audit-id").and_then(|value| value.to_str().ok()).map(str::to_owned),
@@ -65,15 +65,14 @@ pub(super) async fn read_body(http: &HttpRequest, mut payload: Payload) -> Resul
     Ok(body.freeze())
 }
 
-fn credentials(http: &HttpRequest, peer: Option<&Peer>) -> Credentials {
+fn credentials(http: &HttpRequest, peer: Option<&Peer>, engine: &Engine) -> Credentials {
     let headers = http.headers();
-    let named = |name: &str| name.starts_with("impersonate-") || name.starts_with("x-remote-");
     Credentials {
         certificates: peer.map(|peer| peer.certificates.to_vec()).unwrap_or_default(),
         authorization: headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).map(str::to_owned),
         headers: headers
             .iter()
-            .filter(|(name, _)| named(name.as_str()))
+            .filter(|(name, _)| engine.reads_header(name.as_str()))
             .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
             .collect(),
     }

@@ -100,7 +100,7 @@ fn note_peer(io: &dyn std::any::Any, data: &mut Extensions) {
 }
 
 async fn handle(state: web::Data<State>, http: HttpRequest, payload: Payload) -> HttpResponse {
-    let head = read_head(&http);
+    let head = read_head(&http, &state.engine);
     let gzip = accepts_gzip(&http);
     let served = AssertUnwindSafe(serve(&state, http, payload, head)).catch_unwind().await;
     match served {

@@ -174,9 +174,7 @@ pub(super) fn is_global_unicast(address: IpAddr) -> bool {
         IpAddr::V4(v4) => {
             !(v4.is_unspecified() || v4.is_broadcast() || v4.is_loopback() || v4.is_multicast() || v4.is_link_local())
         }
-        IpAddr::V6(v6) => {
-            !(v6.is_unspecified() || v6.is_loopback() || v6.is_multicast() || v6.is_unicast_link_local())
-        }
+        IpAddr::V6(v6) => !(v6.is_unspecified() || v6.is_loopback() || v6.is_multicast() || v6.is_unicast_link_local()),
     }
 }
 
