@@ -12,7 +12,8 @@ use trireme_proto::mvccpb::{self, KeyValue};
 use trireme_telemetry::{Cause, Hop, Kind, Parent, SpanExt as _};
 
 use super::resource::Resource;
-use super::{Cache, Head, Slot, Subscribe};
+use super::{Cache, Head, Slot, Subscribe, Unreadable};
+use crate::error::Error;
 use crate::storage::codec::Codec;
 use crate::storage::follow::{Feed, key_of};
 use crate::storage::{Sealing, causes, keys};
@@ -97,13 +98,21 @@ impl Actor {
 
     fn reset(&mut self, items: Vec<KeyValue>, revision: i64) {
         let mut sorted: HashMap<&str, Vec<_>> = HashMap::new();
+        let mut unreadable: HashMap<String, Unreadable> = HashMap::new();
         for kv in &items {
-            let Some((resource, stored)) = self.read(kv) else { continue };
-            sorted.entry(resource).or_default().push(Arc::new(stored));
+            match self.read(kv) {
+                Some((resource, Ok(stored))) => sorted.entry(resource).or_default().push(Arc::new(stored)),
+                Some((resource, Err(why))) => {
+                    let key = key_of(kv).unwrap_or_default().into();
+                    unreadable.entry(resource.to_owned()).or_default().insert(key, why);
+                }
+                None => {}
+            }
         }
         let mut sorted: HashMap<String, Vec<_>> = sorted.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
         for (name, resource) in &mut self.resources {
-            resource.reset(sorted.remove(name).unwrap_or_default(), revision);
+            let unreadable = unreadable.remove(name).unwrap_or_default();
+            resource.reset(sorted.remove(name).unwrap_or_default(), unreadable, revision);
         }
         tracing::info!(revision, keys = items.len(), "the watch cache was filled");
     }
@@ -124,10 +133,16 @@ impl Actor {
                 let Some(resource) = self.resources.get_mut(&resource) else { continue };
                 resource.delete(key, revision, cause)
             } else {
-                let Some((resource, stored)) = self.read(kv) else { continue };
+                let Some((resource, read)) = self.read(kv) else { continue };
                 let resource = resource.to_owned();
                 let Some(resource) = self.resources.get_mut(&resource) else { continue };
-                resource.put(stored)
+                match read {
+                    Ok(stored) => resource.put(stored),
+                    Err(why) => {
+                        resource.lose(key_of(kv).unwrap_or_default(), why, revision);
+                        continue;
+                    }
+                }
             };
             told += reach.told;
             if reach.cut > 0 {
@@ -148,8 +163,8 @@ impl Actor {
             .map(str::to_owned)
     }
 
-    /// The resource of a stored value, and the value read.
-    fn read<'a>(&self, kv: &'a KeyValue) -> Option<(&'a str, crate::pipeline::Stored)> {
+    /// The resource of a stored value, and the value read, or why it can't be.
+    fn read<'a>(&self, kv: &'a KeyValue) -> Option<(&'a str, Result<crate::pipeline::Stored, String>)> {
         let key = key_of(kv)?;
         let (name, resource) =
             keys::resources(&self.root, key).find_map(|(name, _)| Some((name, self.resources.get(name)?)))?;
@@ -158,13 +173,16 @@ impl Actor {
             .sealing
             .open(&codec.kind.group_resource(), key, kv.value.clone())
             .and_then(|value| codec.read(key, &value, kv.mod_revision, read_cause(kv)));
-        match read {
-            Ok(stored) => Some((name, stored)),
-            Err(error) => {
-                tracing::error!(%error, "a stored value can't be read and is not served");
-                None
-            }
+        if let Err(error) = &read {
+            tracing::error!(%error, "a stored value can't be read and is not served");
         }
+        Some((
+            name,
+            read.map_err(|error| match error {
+                Error::Value { why, .. } => why,
+                other => other.to_string(),
+            }),
+        ))
     }
 
     fn subscribe(&mut self, command: Subscribe) {

@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! - events reach a watcher in revision order, each once, none missing: a watcher that can't take one is cut off;
-//! - a watcher gets nothing of a revision before the actor has all of it;
+//! - a revision's events go out when the actor has all of them, one after another;
+//! - what can't be read is not served in an older version: reads that would show it fail, watchers have to list again;
 //! - when a revision is published, its events are in every watcher's channel.
 
 mod actor;
@@ -17,7 +18,7 @@ mod selection;
 #[cfg(test)]
 pub(crate) mod testing;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -56,7 +57,12 @@ pub struct Snapshot {
     pub items: Ordered,
     /// The revision of the last event that is in it.
     pub revision: i64,
+    /// What is stored and can't be read: keys, and why.
+    pub unreadable: Arc<Unreadable>,
 }
+
+/// Keys whose values can't be read, and why.
+pub type Unreadable = BTreeMap<Box<str>, String>;
 
 /// How far the cache is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -127,6 +133,19 @@ pub struct Cache {
     commands: mpsc::Sender<Subscribe>,
 }
 
+// === impl Snapshot ===
+
+impl Snapshot {
+    /// Refuses a read that would have to show what can't be read.
+    pub fn check(&self, selection: &Selection) -> Result<(), Error> {
+        let found = match &selection.key {
+            Some(key) => self.unreadable.get_key_value(key.as_str()),
+            None => self.unreadable.iter().find(|(key, _)| key.starts_with(&selection.prefix)),
+        };
+        found.map_or(Ok(()), |(key, why)| Err(Error::Value { key: key.to_string(), why: why.clone() }))
+    }
+}
+
 // === impl Cache ===
 
 impl Cache {
@@ -159,6 +178,11 @@ impl Cache {
     /// The newest version of an object.
     pub fn get(&self, resource: &str, key: &str) -> Option<Arc<Stored>> {
         self.slots.get(resource)?.snapshot.load().items.get(key).cloned()
+    }
+
+    /// Whether there is an object that can't be read.
+    pub fn is_unreadable(&self, resource: &str, key: &str) -> bool {
+        self.slots.get(resource).is_some_and(|slot| slot.snapshot.load().unreadable.contains_key(key))
     }
 
     /// How the objects of a resource are read.

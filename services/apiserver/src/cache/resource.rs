@@ -7,7 +7,9 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use trireme_telemetry::Cause;
 
-use super::{Begin, Dispatch, Event, Ordered, Selection, Slot, Snapshot, Subscription, TooOld, WATCHER_QUEUE};
+use super::{
+    Begin, Dispatch, Event, Ordered, Selection, Slot, Snapshot, Subscription, TooOld, Unreadable, WATCHER_QUEUE,
+};
 use crate::pipeline::Stored;
 
 /// How many events a resource's history has at most.
@@ -19,6 +21,7 @@ const HISTORY_BYTES: usize = 16 << 20;
 pub(super) struct Resource {
     pub(super) slot: Arc<Slot>,
     items: Ordered,
+    unreadable: Arc<Unreadable>,
     last: i64,
     history: VecDeque<Arc<Event>>,
     history_bytes: usize,
@@ -49,6 +52,7 @@ impl Resource {
         Self {
             slot,
             items: Ordered::default(),
+            unreadable: Arc::default(),
             last: 0,
             history: VecDeque::new(),
             history_bytes: 0,
@@ -59,8 +63,21 @@ impl Resource {
     }
 
     /// Starts over with these objects, sorted by key. Watchers have to list again.
-    pub(super) fn reset(&mut self, items: Vec<Arc<Stored>>, revision: i64) {
+    pub(super) fn reset(&mut self, items: Vec<Arc<Stored>>, unreadable: Unreadable, revision: i64) {
         self.items = Ordered::from_sorted(items);
+        self.unreadable = Arc::new(unreadable);
+        self.begin_anew(revision);
+    }
+
+    /// A new version of an object that can't be read: the one before it is no longer served. Watchers have to list again,
+    /// and hear then that they can't: an object that is there must not look deleted.
+    pub(super) fn lose(&mut self, key: &str, why: String, revision: i64) {
+        self.items.remove(key);
+        Arc::make_mut(&mut self.unreadable).insert(key.into(), why);
+        self.begin_anew(revision);
+    }
+
+    fn begin_anew(&mut self, revision: i64) {
         self.last = revision;
         self.floor = revision;
         self.history.clear();
@@ -71,8 +88,16 @@ impl Resource {
         }
     }
 
+    fn can_be_read(&mut self, key: &str) {
+        if self.unreadable.contains_key(key) {
+            Arc::make_mut(&mut self.unreadable).remove(key);
+            self.changed = true;
+        }
+    }
+
     /// A new version of an object.
     pub(super) fn put(&mut self, object: Stored) -> Reach {
+        self.can_be_read(&object.key);
         let object = Arc::new(object);
         let previous = self.items.insert(object.clone());
         self.record(Event { revision: object.revision, object, previous, deleted: false })
@@ -80,6 +105,7 @@ impl Resource {
 
     /// An object is gone. Nothing happens if it was not there.
     pub(super) fn delete(&mut self, key: &str, revision: i64, cause: Option<Arc<Cause>>) -> Reach {
+        self.can_be_read(key);
         let Some(previous) = self.items.remove(key) else { return Reach::default() };
         let object = Arc::new(self.slot.codec.tombstone(&previous, revision, cause));
         self.record(Event { revision, object, previous: Some(previous), deleted: true })
@@ -131,7 +157,7 @@ impl Resource {
         let head = head.max(self.last);
         let mut backlog = VecDeque::new();
         let (snapshot, after) = match begin {
-            Begin::Now => (Some(Snapshot { items: self.items.clone(), revision: self.last }), head),
+            Begin::Now => (Some(self.snapshot()), head),
             Begin::After(asked) if asked < self.floor => return Err(TooOld { asked, oldest: self.floor }),
             Begin::After(asked) => {
                 let first = self.history.partition_point(|event| event.revision <= asked);
@@ -161,8 +187,12 @@ impl Resource {
     /// Publishes what changed.
     pub(super) fn publish(&mut self) {
         if std::mem::take(&mut self.changed) {
-            self.slot.snapshot.store(Arc::new(Snapshot { items: self.items.clone(), revision: self.last }));
+            self.slot.snapshot.store(Arc::new(self.snapshot()));
         }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot { items: self.items.clone(), revision: self.last, unreadable: self.unreadable.clone() }
     }
 }
 
@@ -187,7 +217,7 @@ mod tests {
     #[test]
     fn a_watch_resumes_without_gap_and_double() {
         let mut resource = Resource::new(slot());
-        resource.reset(vec![Arc::new(stored("/registry/configmaps/a/x", 5))], 10);
+        resource.reset(vec![Arc::new(stored("/registry/configmaps/a/x", 5))], Unreadable::new(), 10);
         resource.put(stored("/registry/configmaps/a/x", 11));
         resource.put(stored("/registry/configmaps/a/y", 12));
         let mut subscription = watch(&mut resource, 11).unwrap();
@@ -202,7 +232,7 @@ mod tests {
     #[test]
     fn the_history_is_bounded() {
         let mut resource = Resource::new(slot());
-        resource.reset(Vec::new(), 0);
+        resource.reset(Vec::new(), Unreadable::new(), 0);
         let events = i64::try_from(HISTORY).unwrap() + 10;
         for revision in 1..=events {
             resource.put(stored("/registry/configmaps/a/x", revision));
@@ -215,7 +245,7 @@ mod tests {
     #[test]
     fn a_slow_watcher_is_cut_off_behind_what_it_has() {
         let mut resource = Resource::new(slot());
-        resource.reset(Vec::new(), 0);
+        resource.reset(Vec::new(), Unreadable::new(), 0);
         let mut subscription = watch(&mut resource, 0).unwrap();
         let mut cut = 0;
         for revision in 1..=i64::try_from(WATCHER_QUEUE).unwrap() + 1 {
@@ -228,11 +258,38 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_read_is_not_served_as_it_was() {
+        let (x, y) = ("/registry/configmaps/a/x", "/registry/configmaps/a/y");
+        let mut resource = Resource::new(slot());
+        resource.reset(vec![Arc::new(stored(x, 5)), Arc::new(stored(y, 6))], Unreadable::new(), 10);
+        let mut subscription = watch(&mut resource, 10).unwrap();
+        resource.lose(x, "no key".to_owned(), 11);
+        resource.publish();
+        // No deletion is told: the watch ends, and resumes nowhere before the loss.
+        assert!(matches!(subscription.events.try_recv(), Ok(Dispatch::Expired)));
+        assert!(watch(&mut resource, 10).is_err());
+        let served = resource.slot.snapshot.load_full();
+        assert!(served.items.get(x).is_none() && served.items.get(y).is_some());
+        let of =
+            |key: Option<&str>| Selection { key: key.map(str::to_owned), ..Selection::all("/registry/configmaps/") };
+        assert!(served.check(&of(None)).is_err() && served.check(&of(Some(x))).is_err());
+        assert!(served.check(&of(Some(y))).is_ok());
+        // A version that can be read, or a deletion, mends it.
+        resource.put(stored(x, 12));
+        resource.publish();
+        assert!(resource.slot.snapshot.load().check(&of(None)).is_ok());
+        resource.lose(y, "no key".to_owned(), 13);
+        resource.delete(y, 14, None);
+        resource.publish();
+        assert!(resource.slot.snapshot.load().check(&of(None)).is_ok());
+    }
+
+    #[test]
     fn a_reset_ends_watches() {
         let mut resource = Resource::new(slot());
-        resource.reset(Vec::new(), 3);
+        resource.reset(Vec::new(), Unreadable::new(), 3);
         let mut subscription = watch(&mut resource, 3).unwrap();
-        resource.reset(Vec::new(), 20);
+        resource.reset(Vec::new(), Unreadable::new(), 20);
         assert!(matches!(subscription.events.try_recv(), Ok(Dispatch::Expired)));
         assert!(watch(&mut resource, 3).is_err());
     }

@@ -78,8 +78,9 @@ impl Engine {
         let kind = &target.kind;
         let key = self.key(kind, &target.namespace, &target.name);
         let found = match self.fresh(context, Fresh::of(revision)).await? {
-            Source::Cache => self.cache.get(&kind.storage, &key),
-            Source::Store => self.read_key(kind, &key, context.deadline).await?.map(Arc::new),
+            Source::Cache if !self.cache.is_unreadable(&kind.storage, &key) => self.cache.get(&kind.storage, &key),
+            // The store's own answer says what is wrong with it.
+            Source::Cache | Source::Store => self.read_key(kind, &key, context.deadline).await?.map(Arc::new),
         };
         found.ok_or_else(|| target.not_found())
     }
@@ -198,6 +199,7 @@ impl Engine {
 
     fn list_cached(&self, target: &Target, selection: &Selection, limit: usize) -> Result<ListAnswer, Status> {
         let (snapshot, revision) = self.cache.snapshot(&target.kind.storage).ok_or_else(Status::unknown_resource)?;
+        snapshot.check(selection)?;
         Ok(page_of(&target.kind, &snapshot.items, selection, limit, revision))
     }
 

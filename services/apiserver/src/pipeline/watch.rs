@@ -73,6 +73,10 @@ impl Engine {
         self.fresh_cache(context, fresh).await?;
         let begin = if begin == Begin::After(-1) { Begin::After(self.cache.head().revision) } else { begin };
         let subscribed = self.cache.subscribe(&target.kind.storage, selection.clone(), begin).await?;
+        // Asked behind the begin: what is lost later ends the watch.
+        if let Some((snapshot, _)) = self.cache.snapshot(&target.kind.storage) {
+            snapshot.check(&selection)?;
+        }
         let end = Instant::now()
             + options.timeout.unwrap_or_else(|| self.min_watch.mul_f64(rand::rng().random_range(1.0..2.0)));
         let mut watcher = Watcher {
