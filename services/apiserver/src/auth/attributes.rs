@@ -120,9 +120,3 @@ impl Decision {
         self.verdict == Verdict::Allow
     }
 }
-
-/// What a request asks for; see [`Attributes::of`].
-#[must_use]
-pub fn from_request<'a>(info: &'a RequestInfo, field_selector: &'a [FieldEquals]) -> Attributes<'a> {
-    Attributes::of(info, field_selector)
-}

@@ -1,16 +1,14 @@
 //! Client certificates: CN is the user, O are the groups.
 //!
-//! The TLS layer asks for a certificate and checks that the client holds its key, no more ([`AnyClientCertificate`]);
-//! the chain is judged per request here. So a foreign or expired certificate gets a 401 with a Status, not an alert.
+//! The TLS layer asks for a certificate and checks that the client holds its key, no more
+//! ([`ClientAuth::Request`](trireme_service::tls::ClientAuth::Request)); the chain is judged per request here. So a foreign or expired certificate gets a 401 with a Status, not an alert.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::RootCertStore;
 use rustls::server::WebPkiClientVerifier;
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
+use rustls::server::danger::ClientCertVerifier;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -73,62 +71,4 @@ pub fn user_of(certificate: &CertificateDer<'_>) -> Result<UserInfo, String> {
 fn now() -> UnixTime {
     let now = jiff::Timestamp::now().as_second();
     UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(now).unwrap_or_default()))
-}
-
-/// The TLS layer's verifier: a certificate is welcome and not demanded; any chain passes, but its key must be held.
-#[derive(Debug)]
-pub struct AnyClientCertificate {
-    provider: Arc<CryptoProvider>,
-    hints: Vec<DistinguishedName>,
-}
-
-impl AnyClientCertificate {
-    /// A verifier that names `roots` to clients, so that they choose a certificate we would accept.
-    #[must_use]
-    pub fn new(roots: &[CertificateDer<'static>]) -> Arc<Self> {
-        let mut store = RootCertStore::empty();
-        store.add_parsable_certificates(roots.iter().cloned());
-        Arc::new(Self { provider: Arc::new(rustls::crypto::ring::default_provider()), hints: store.subjects() })
-    }
-}
-
-impl ClientCertVerifier for AnyClientCertificate {
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &self.hints
-    }
-
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn verify_client_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _now: UnixTime,
-    ) -> Result<ClientCertVerified, rustls::Error> {
-        Ok(ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }

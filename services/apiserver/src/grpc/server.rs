@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{FutureExt as _, Stream};
+use futures::future::try_join_all;
+use futures::{FutureExt as _, Stream, StreamExt as _};
 use rand::Rng as _;
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
@@ -29,6 +30,8 @@ const MAX_REQUEST: usize = 4 << 20;
 const CHUNK: usize = 512 << 10;
 /// How long a connection lives at least; up to half as long again, so that clients spread over API servers.
 const LIFE: Duration = Duration::from_secs(3600);
+/// How many lives there are. Who came at the same moment, as after a restart of a server, doesn't leave at the same moment.
+const LIVES: usize = 8;
 
 /// The door.
 pub struct Door {
@@ -53,21 +56,42 @@ impl Door {
 
     /// Serves until `shutdown`.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), tonic::transport::Error> {
-        let life = LIFE.mul_f64(rand::rng().random_range(1.0..1.5));
-        let service = ResourcesServer::new(Service { engine: self.engine })
-            .max_decoding_message_size(MAX_REQUEST)
-            .max_encoding_message_size(usize::MAX);
-        tonic::transport::Server::builder()
-            .http2_keepalive_interval(Some(Duration::from_secs(10)))
-            .http2_keepalive_timeout(Some(Duration::from_secs(10)))
-            .max_connection_age(life)
-            .max_connection_age_grace(Duration::from_secs(60))
-            .initial_stream_window_size(1 << 20)
-            .initial_connection_window_size(4 << 20)
-            .add_service(service)
-            .serve_with_incoming_shutdown(tls::incoming(self.listener, Some(self.tls)), shutdown.cancelled_owned())
-            .await
+        let mut incoming = tls::incoming(self.listener, Some(self.tls));
+        let (doors, inboxes): (Vec<_>, Vec<_>) = (0..LIVES).map(|_| mpsc::channel(1)).unzip();
+        let servers = lives().into_iter().zip(inboxes).map(|(life, inbox)| {
+            let service = ResourcesServer::new(Service { engine: self.engine.clone() })
+                .max_decoding_message_size(MAX_REQUEST)
+                .max_encoding_message_size(usize::MAX);
+            tonic::transport::Server::builder()
+                .http2_keepalive_interval(Some(Duration::from_secs(10)))
+                .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+                .max_connection_age(life)
+                .max_connection_age_grace(Duration::from_secs(60))
+                .initial_stream_window_size(1 << 20)
+                .initial_connection_window_size(4 << 20)
+                .add_service(service)
+                .serve_with_incoming_shutdown(ReceiverStream::new(inbox), shutdown.clone().cancelled_owned())
+        });
+        let spread = async {
+            for door in doors.iter().cycle() {
+                let Some(connection) = incoming.next().await else { break };
+                // A server that has ended takes no more.
+                let _ = door.send(connection).await;
+            }
+            // The servers end by themselves.
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            served = try_join_all(servers) => served.map(|_| ()),
+            () = spread => Ok(()),
+        }
     }
+}
+
+/// Lives that differ, each of its own part of the time.
+fn lives() -> Vec<Duration> {
+    let part = 0.5 / LIVES as f64;
+    (0..LIVES).map(|n| LIFE.mul_f64(1.0 + part * (n as f64 + rand::rng().random_range(0.0..1.0)))).collect()
 }
 
 // === impl Service ===
@@ -166,4 +190,17 @@ async fn send_list(list: ListAnswer, out: mpsc::Sender<Result<api::ListChunk, to
     chunk.continue_token = list.continue_token;
     chunk.remaining = list.remaining.unwrap_or(0);
     let _ = out.send(Ok(chunk)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_that_begin_together_do_not_end_together() {
+        let lives = lives();
+        assert!(lives.iter().all(|life| (LIFE..LIFE.mul_f64(1.5)).contains(life)), "{lives:?}");
+        let apart = |pair: &[Duration]| pair[1] > pair[0];
+        assert!(lives.windows(2).all(apart) && lives[LIVES - 1] - lives[0] > LIFE / 4, "{lives:?}");
+    }
 }

@@ -128,7 +128,7 @@ impl Engine {
     fn identify(&self, request: &Request) -> Result<UserInfo, Status> {
         let parts = self.parts()?;
         let caller = parts.authenticator.authenticate(&request.credentials)?;
-        let attributes = attributes(&request.info, &[]);
+        let attributes = Attributes::of(&request.info, &[]);
         impersonation::apply(&parts.authorizer, caller, &attributes, &request.credentials.headers)
     }
 
@@ -162,7 +162,7 @@ impl Engine {
     /// Whether the caller may do it.
     fn judge(&self, context: &Context, request: &Request) -> Result<(), Status> {
         let required = required_fields(request);
-        let attributes = attributes(&context.info, &required);
+        let attributes = Attributes::of(&context.info, &required);
         self.parts()?.authorizer.require(&context.user, &attributes)
     }
 
@@ -275,22 +275,6 @@ fn measured_verb(verb: &str) -> String {
 /// Requests for resources are traced, but for heartbeats.
 fn is_traced(request: &Request) -> bool {
     request.info.is_resource && !(request.info.group == "coordination.k8s.io" && request.info.resource == "leases")
-}
-
-/// The question that authorizers are asked.
-fn attributes<'a>(info: &'a RequestInfo, field_selector: &'a [FieldEquals]) -> Attributes<'a> {
-    Attributes {
-        verb: &info.verb,
-        is_resource: info.is_resource,
-        group: &info.group,
-        version: &info.version,
-        resource: &info.resource,
-        subresource: &info.subresource,
-        namespace: &info.namespace,
-        name: &info.name,
-        path: &info.path,
-        field_selector,
-    }
 }
 
 /// The values that a list's or watch's field selector asks for: some authorizers look at them.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tokio::sync::Mutex;
-use tokio::time::Instant;
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::{Instant, timeout_at};
 use trireme_proto::etcdserverpb::LeaseGrantRequest;
 
 use super::Client;
@@ -33,9 +33,16 @@ impl Leases {
         Self { ttl, current: Mutex::default() }
     }
 
+    /// The current lease alone. Whoever has it may be asking the store for another: nobody waits for that beyond its own
+    /// deadline.
+    async fn hold(&self, deadline: Instant) -> Result<MutexGuard<'_, Current>, Error> {
+        let held = timeout_at(deadline, self.current.lock()).await;
+        held.map_err(|_| Error::StoreTimeout("no lease for a value that expires".to_owned()))
+    }
+
     /// A lease for one more value.
     pub async fn take(&self, client: &Client, deadline: Instant) -> Result<i64, Error> {
-        let mut current = self.current.lock().await;
+        let mut current = self.hold(deadline).await?;
         let now = Instant::now();
         if current.used < SHARED_BY && current.until.is_some_and(|until| now < until) {
             current.used += 1;
@@ -48,5 +55,21 @@ impl Leases {
             client.call(deadline, |mut member| async move { member.lease.lease_grant(request).await }).await?.answer;
         *current = Current { id: granted.id, used: 1, until: Some(now + shared) };
         Ok(granted.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_for_a_slow_grant_waits_until_its_deadline() {
+        let leases = Leases::new(Duration::from_secs(3600));
+        let slow = leases.hold(Instant::now()).await.unwrap();
+        let waiting = leases.hold(Instant::now() + Duration::from_millis(20));
+        let waited = tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap();
+        assert!(matches!(waited, Err(Error::StoreTimeout(_))));
+        drop(slow);
+        leases.hold(Instant::now()).await.unwrap();
     }
 }

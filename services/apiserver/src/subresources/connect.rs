@@ -21,6 +21,7 @@ use super::Subresources;
 use super::kubelet::{Location, empty};
 use super::logs::container;
 use crate::auth::Attributes;
+use crate::pipeline::options::flag;
 use crate::pipeline::{Context, Request};
 use crate::rest::Connect;
 
@@ -92,13 +93,13 @@ impl Subresources {
             format!("/portForward/{namespace}/{name}")
         } else {
             let container = container(&pod, request.param("container").unwrap_or_default(), name)?;
-            for (flag, input, default) in [
+            for (name, input, default) in [
                 ("stdin", "input", false),
                 ("stdout", "output", true),
                 ("stderr", "error", true),
                 ("tty", "tty", false),
             ] {
-                if request.param(flag).map_or(default && request.param("stdin").is_none(), is_true) {
+                if flag(request, name).unwrap_or(default && request.param("stdin").is_none()) {
                     query.push((input, "1"));
                 }
             }
@@ -115,10 +116,6 @@ impl Subresources {
         let location = self.inner.kubelets.locate(node).await?;
         Ok((location, format!("{path}?{query}")))
     }
-}
-
-fn is_true(text: &str) -> bool {
-    matches!(text, "true" | "1" | "True" | "TRUE" | "t" | "T")
 }
 
 /// The refusal of a stream that never stood.

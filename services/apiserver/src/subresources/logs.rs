@@ -12,6 +12,7 @@ use trireme_machinery::status::Status;
 
 use super::Subresources;
 use super::kubelet::empty;
+use crate::pipeline::options::flag;
 use crate::pipeline::{Answer, Body, Context, RawAnswer, Request};
 
 /// Parameters that go to the kubelet as they come.
@@ -31,7 +32,7 @@ impl Subresources {
         }
         let location = self.inner.kubelets.locate(node).await?;
         let path = format!("/containerLogs/{}/{}/{container}?{}", info.namespace, info.name, forwarded(request));
-        let verify = !request.param("insecureSkipTLSVerifyBackend").is_some_and(is_true);
+        let verify = !flag(request, "insecureSkipTLSVerifyBackend").unwrap_or(false);
         let answer = self.inner.kubelets.send(&location, Method::GET, &path, HeaderMap::new(), empty(), verify).await?;
         let code = answer.status().as_u16();
         if !(200..=206).contains(&code) {
@@ -52,10 +53,6 @@ fn forwarded(request: &Request) -> String {
 
 fn text(body: Body) -> Answer {
     Answer::Raw(RawAnswer { code: 200, content_type: "text/plain".to_owned(), headers: Vec::new(), body })
-}
-
-fn is_true(text: &str) -> bool {
-    matches!(text, "true" | "1" | "True" | "TRUE" | "t" | "T" | "")
 }
 
 /// A kubelet's refusal as ours.
