@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use anyhow::Context as _;
 
 use crate::{
-    cri, host, process,
+    cri, host, lock, process,
     state::{Instance, State},
 };
 
@@ -23,6 +23,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         println!("nothing runs: there is no {}", options.state_dir.display());
         return Ok(());
     };
+    let _lock = lock::take(state.root())?;
     let names = process::names(&state)?;
     // Containers outlive containerd: they are ended while it still runs, and after what would start them again.
     let (runtimes, others): (Vec<_>, Vec<_>) = names.iter().cloned().partition(|n| n.starts_with("containerd-"));
@@ -34,6 +35,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         }
     }
     process::stop(&state, &runtimes)?;
+    let strays = process::stop_strays(&state)?;
     if let Some(instance) = instance {
         unmount_below(&state)?;
         if !instance.nodes.is_empty() {
@@ -41,7 +43,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             remove_node_traces(&state, &instance)?;
         }
     }
-    println!("stopped {} processes of {}", names.len(), state.root().display());
+    println!("stopped {} processes of {}", names.len() + strays, state.root().display());
     Ok(())
 }
 

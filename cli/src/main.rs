@@ -13,6 +13,7 @@
 mod cri;
 mod down;
 mod host;
+mod lock;
 mod pki;
 mod process;
 mod ready;

@@ -19,6 +19,8 @@ use crate::state::{self, State};
 
 /// How long a process may take to end after SIGTERM.
 const STOP_GRACE: Duration = Duration::from_secs(20);
+/// In the environment of every process of an instance: its state directory.
+const MARK: &str = "TRIREME_STATE_DIR";
 /// How often a state is looked at while waiting for it.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
 
@@ -84,6 +86,7 @@ impl Process {
         command
             .args(&self.arguments)
             .envs(self.environment.iter().map(|(k, v)| (k, v)))
+            .env(MARK, state.root())
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(out.try_clone()?)
@@ -157,6 +160,32 @@ pub(crate) fn stop(state: &State, names: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Ends processes of the instance that no pid file names: those of an `up` that was killed before it wrote one. How many.
+pub(crate) fn stop_strays(state: &State) -> anyhow::Result<usize> {
+    let mark = [MARK.as_bytes(), b"=", state.root().as_os_str().as_encoded_bytes()].concat();
+    let (mut strays, own) = (Vec::new(), i32::try_from(std::process::id())?);
+    for entry in fs::read_dir("/proc").context("/proc")? {
+        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        // Another user's, or gone by now.
+        let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { continue };
+        if pid != own && environment.split(|b| *b == 0).any(|variable| variable == mark) {
+            strays.extend(start_time(pid).map(|start| (pid, start)));
+        }
+    }
+    let runs = |(pid, start): &&(i32, u64)| start_time(*pid) == Some(*start);
+    for (pid, _) in &strays {
+        signal(*pid, Signal::SIGTERM)?;
+    }
+    let deadline = Instant::now() + STOP_GRACE;
+    while Instant::now() < deadline && strays.iter().any(|stray| runs(&stray)) {
+        std::thread::sleep(POLL);
+    }
+    for (pid, _) in strays.iter().filter(runs) {
+        signal(*pid, Signal::SIGKILL)?;
+    }
+    Ok(strays.len())
+}
+
 fn signal(pid: i32, signal: Signal) -> anyhow::Result<()> {
     match kill(Pid::from_raw(pid), signal) {
         Ok(()) | Err(nix::errno::Errno::ESRCH) => Ok(()),
@@ -205,6 +234,20 @@ mod tests {
         stop(&state, &names(&state).unwrap()).unwrap();
         assert_eq!(pid(&state, "sleeper").unwrap(), None);
         assert!(names(&state).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_process_without_a_pid_file_is_found_and_stopped() {
+        let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (state, other) = (State::open(folder.path()).unwrap(), State::open(other.path()).unwrap());
+        sleeper("/bin/sleep", "600").start(&state).unwrap();
+        sleeper("/bin/sleep", "600").start(&other).unwrap();
+        let lost = pid(&state, "sleeper").unwrap().unwrap();
+        fs::remove_file(file(&state, "sleeper")).unwrap();
+        assert_eq!(stop_strays(&state).unwrap(), 1);
+        assert_eq!(start_time(lost), None);
+        assert!(pid(&other, "sleeper").unwrap().is_some(), "another instance's stays");
+        stop(&other, &names(&other).unwrap()).unwrap();
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! logs/<process>.log
 //! pids/<process>.json
 //! nodes/<node>/       containerd, CNI configuration, kubelet of a node
+//! lock                held by `up` and `down` while they work
 //! ```
 
 use std::{

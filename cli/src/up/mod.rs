@@ -26,7 +26,7 @@ use trireme_pki::Pki;
 pub(crate) use self::options::Options;
 use self::{node::Node, options::Part, ports::Ports, screen::Screen, services::Plan};
 use crate::{
-    host,
+    host, lock,
     process::{self, Process},
     ready,
     state::{Instance, State},
@@ -45,6 +45,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     // One provider for every TLS connection of this process; a second install is refused and harmless.
     let _installed_before = rustls::crypto::ring::default_provider().install_default();
     let state = State::open(&options.state_dir)?;
+    let _lock = lock::take(state.root())?;
+    // Networks and the host's own are shared out one after another, until what takes them shows.
+    let on_node = [Part::Kubelet, Part::Proxy, Part::Network].iter().any(|p| parts.contains(p)) && options.nodes > 0;
+    let machine = on_node.then(|| lock::take(Path::new("/run/trireme"))).transpose()?;
     let instance = instance(&state, options, &parts)?;
     let names = services::port_names(instance.store_members, instance.nodes.keys().copied());
     let ports = Ports::choose(&state, &names, options)?;
@@ -73,7 +77,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let screen = Screen::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        start(&state, &processes, &screen).await?;
+        start(&state, &processes).await?;
+        drop(machine);
+        wait(&state, &processes, &screen).await?;
         if parts.contains(&Part::Kubelet) {
             for n in instance.nodes.keys() {
                 let node = Node::new(&plan, *n);
@@ -210,9 +216,9 @@ fn service(process: &str) -> &str {
     process.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('-')
 }
 
-/// Starts everything, then waits for each; what already runs is only waited for. Nothing is held up for what it needs,
-/// but for kubelets, which refuse a runtime that does not answer.
-async fn start(state: &State, processes: &[Process], screen: &Screen) -> anyhow::Result<()> {
+/// Starts everything that does not run. Nothing is held up for what it needs, but for kubelets, which refuse a runtime
+/// that does not answer.
+async fn start(state: &State, processes: &[Process]) -> anyhow::Result<()> {
     let (kubelets, others): (Vec<&Process>, Vec<&Process>) =
         processes.iter().partition(|p| service(&p.name) == "kubelet");
     for process in &others {
@@ -224,6 +230,11 @@ async fn start(state: &State, processes: &[Process], screen: &Screen) -> anyhow:
     for kubelet in kubelets {
         kubelet.start(state)?;
     }
+    Ok(())
+}
+
+/// Waits until everything serves.
+async fn wait(state: &State, processes: &[Process], screen: &Screen) -> anyhow::Result<()> {
     let all: Vec<&Process> = processes.iter().collect();
     for process in processes {
         screen.step_async(&process.name, ready::wait(process, &all, state, PATIENCE)).await?;

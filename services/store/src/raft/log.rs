@@ -42,9 +42,9 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Opens the log of a folder and starts its writer.
-    pub(crate) fn open(dir: &Path) -> Result<Self> {
-        let (wal, contents) = Wal::open(dir)?;
+    /// Opens the log of a folder and starts its writer. The newest snapshot goes up to `snapshot`.
+    pub(crate) fn open(dir: &Path, snapshot: Option<LogId>) -> Result<Self> {
+        let (wal, contents) = Wal::open(dir, snapshot)?;
         let bytes = contents.entries.iter().map(entry_size).sum();
         let (writes, queue) = mpsc::channel();
         std::thread::Builder::new().name("store-wal".into()).spawn(move || write_all(wal, &queue))?;

@@ -70,8 +70,8 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Loads the newest snapshot of a folder. The log ended at `told` when it was opened.
-    pub(crate) fn open(dir: &Path, cluster_id: u64, told: u64) -> Result<(Self, Outlet)> {
+    /// Loads the newest snapshot of a folder.
+    pub(crate) fn open(dir: &Path, cluster_id: u64) -> Result<(Self, Outlet)> {
         let store = SnapshotStore::open(dir, cluster_id)?;
         let (mut state, mut meta) = (State::default(), SnapshotMeta::default());
         if let Some(path) = store.newest()? {
@@ -84,7 +84,17 @@ impl Machine {
         let recent = broadcast::Sender::new(RECENT_REVISIONS);
         let outlet = Outlet { views: seen, recent: recent.clone() };
         let membership = meta.last_membership;
-        Ok((Self { state, applied, membership, views, recent, store, told }, outlet))
+        Ok((Self { state, applied, membership, views, recent, store, told: 0 }, outlet))
+    }
+
+    /// The last entry that the state holds.
+    pub(crate) fn applied(&self) -> Option<LogId> {
+        self.applied
+    }
+
+    /// The log ended here when it was opened: who did that was told before.
+    pub(crate) fn told(self, told: u64) -> Self {
+        Self { told, ..self }
     }
 
     fn apply_batch(&mut self, index: u64, batch: &Batch) -> Outcomes {

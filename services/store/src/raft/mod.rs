@@ -107,9 +107,10 @@ impl Node {
         let (log, (machine, outlet)) = {
             let (wal, snap, cluster_id) = (dir.join("wal"), dir.join("snap"), settings.cluster_id);
             let open = move || {
-                let log = Log::open(&wal)?;
-                let machine = Machine::open(&snap, cluster_id, log.last_index())?;
-                Ok::<_, Error>((log, machine))
+                let (machine, outlet) = Machine::open(&snap, cluster_id)?;
+                let log = Log::open(&wal, machine.applied())?;
+                let machine = machine.told(log.last_index());
+                Ok::<_, Error>((log, (machine, outlet)))
             };
             tokio::task::spawn_blocking(open).await.map_err(|e| Error::Io(e.to_string()))??
         };

@@ -15,8 +15,8 @@ struct Builder;
 impl StoreBuilder<TypeConfig, Log, Machine, tempfile::TempDir> for Builder {
     async fn build(&self) -> Result<(tempfile::TempDir, Log, Machine), StorageError> {
         let dir = tempfile::tempdir().unwrap();
-        let log = Log::open(&dir.path().join("wal")).unwrap();
-        let (machine, _) = Machine::open(&dir.path().join("snap"), 1, 0).unwrap();
+        let log = Log::open(&dir.path().join("wal"), None).unwrap();
+        let (machine, _) = Machine::open(&dir.path().join("snap"), 1).unwrap();
         Ok((dir, log, machine))
     }
 }
@@ -40,15 +40,15 @@ async fn a_machine_begins_where_its_snapshot_ends() {
     use openraft::storage::RaftStateMachine;
 
     let dir = tempfile::tempdir().unwrap();
-    let (mut machine, outlet) = Machine::open(dir.path(), 1, 0).unwrap();
+    let (mut machine, outlet) = Machine::open(dir.path(), 1).unwrap();
     machine.apply((1..=10).map(|i| entry(i, &format!("k{i}")))).await.unwrap();
     let snapshot = machine.get_snapshot_builder().await.build_snapshot().await.unwrap();
     assert_eq!(snapshot.meta.last_log_id.map(|id| id.index), Some(10));
     let before = outlet.views.borrow().state.hash(0).unwrap();
 
-    let (mut again, outlet) = Machine::open(dir.path(), 1, 0).unwrap();
+    let (mut again, outlet) = Machine::open(dir.path(), 1).unwrap();
     assert_eq!(outlet.views.borrow().state.hash(0).unwrap(), before);
     assert_eq!(again.applied_state().await.unwrap().0.map(|id| id.index), Some(10));
     // Another cluster's snapshot is refused.
-    assert!(Machine::open(dir.path(), 2, 0).is_err());
+    assert!(Machine::open(dir.path(), 2).is_err());
 }

@@ -5,8 +5,9 @@
 //! frame  = magic(u32) length(u32) crc(u32) head-crc(u32)  LogFrame
 //! ```
 //! The first frame of a file repeats what must outlive the files before it: vote, committed and purged. A write that was
-//! cut off can only be the last frame of the last file: it is dropped when the log is opened. Damage with sound frames
-//! behind it is no cut-off write but a broken disk, and is refused.
+//! cut off can only be the last frame of the last file: it is dropped when the log is opened. A frame that is all there
+//! but wrong, with no sector of it left unwritten (etcd's test too), or that has sound frames behind it, is no cut-off
+//! write but a broken disk, and is refused: it may have been acknowledged.
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -26,6 +27,8 @@ const FORMAT: u32 = 1;
 const FILE_HEAD: usize = 28;
 const FRAME_MAGIC: u32 = 0x7472_4c46;
 const FRAME_HEAD: usize = 16;
+/// What a disk writes whole.
+const SECTOR: usize = 512;
 /// A file past this size is followed by a new one.
 const FILE_SIZE: u64 = 16 << 20;
 
@@ -103,8 +106,9 @@ pub(super) struct Wal {
 }
 
 impl Wal {
-    /// Opens the log of a folder, or begins one.
-    pub(super) fn open(dir: &Path) -> Result<(Self, Contents)> {
+    /// Opens the log of a folder, or begins one. Together with the newest snapshot, which goes up to `snapshot`, it has to
+    /// hold everything: one of the two that is lost is refused.
+    pub(super) fn open(dir: &Path, snapshot: Option<LogId>) -> Result<(Self, Contents)> {
         make_dir(dir)?;
         let mut contents = Contents::default();
         let mut numbers = file_numbers(dir)?;
@@ -118,6 +122,10 @@ impl Wal {
         if let Some(gap) = numbers.windows(2).find(|pair| pair[0] + 1 != pair[1]) {
             return Err(Error::data(&path_of(dir, gap[0] + 1), "log file is missing"));
         }
+        if let (true, Some(id)) = (numbers.is_empty(), snapshot) {
+            let reason = format!("the log is missing, but there is a snapshot up to entry {}", id.index);
+            return Err(Error::data(dir, reason));
+        }
         let mut old = VecDeque::new();
         for (i, number) in numbers.iter().enumerate() {
             let path = path_of(dir, *number);
@@ -128,6 +136,12 @@ impl Wal {
             && first.log_id.index > purged.index + 1
         {
             let reason = format!("entries {} to {} are missing", purged.index + 1, first.log_id.index - 1);
+            return Err(Error::data(dir, reason));
+        }
+        if let Some(purged) = contents.purged
+            && snapshot.is_none_or(|id| id.index < purged.index)
+        {
+            let reason = format!("the log begins after entry {}, but there is no snapshot up to it", purged.index);
             return Err(Error::data(dir, reason));
         }
         let committed = contents.committed.as_ref().map(log_id_to_proto);
@@ -292,6 +306,21 @@ fn decode_frame(bytes: &[u8]) -> Option<(pb::LogFrame, usize)> {
     pb::LogFrame::decode(payload).ok().map(|frame| (frame, end))
 }
 
+/// Whether the frame at `at`, which is not sound, can be a write that did not end: some of it is not there, or a sector
+/// of it was never written and reads as zeros.
+fn is_cut_off(bytes: &[u8], at: usize) -> bool {
+    let rest = &bytes[at..];
+    let number = |at: usize| rest.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes);
+    let head_is_sound = number(0) == Some(FRAME_MAGIC) && number(12) == rest.get(..12).map(crc32fast::hash);
+    let length = number(4).filter(|_| head_is_sound).map(|length| FRAME_HEAD + length as usize);
+    let end = at + length.unwrap_or(FRAME_HEAD.max(rest.len()));
+    end > bytes.len() || {
+        let first = (at / SECTOR + 1) * SECTOR;
+        let starts = std::iter::once(at).chain((first..end).step_by(SECTOR));
+        starts.into_iter().any(|from| bytes[from..end.min((from / SECTOR + 1) * SECTOR)].iter().all(|b| *b == 0))
+    }
+}
+
 /// Reads a file into `contents`. Of the last one a frame that was cut off is removed.
 fn read_file(path: &Path, number: u64, is_last: bool, contents: &mut Contents) -> Result<()> {
     let bytes = std::fs::read(path)?;
@@ -302,7 +331,7 @@ fn read_file(path: &Path, number: u64, is_last: bool, contents: &mut Contents) -
     while at < bytes.len() {
         let Some((frame, length)) = decode_frame(&bytes[at..]) else {
             let sound_behind = (at + 1..bytes.len()).any(|i| decode_frame(&bytes[i..]).is_some());
-            if !is_last || sound_behind {
+            if !is_last || sound_behind || !is_cut_off(&bytes, at) {
                 return Err(Error::data(path, format!("log is damaged at byte {at}")));
             }
             tracing::warn!(file = %path.display(), at, dropped = bytes.len() - at, "dropped a write that was cut off");
@@ -321,6 +350,12 @@ fn read_file(path: &Path, number: u64, is_last: bool, contents: &mut Contents) -
 mod tests {
     use super::*;
 
+    /// Opens a log as if there were a snapshot of all that was purged.
+    fn open(dir: &Path) -> Result<(Wal, Contents)> {
+        let all = LogId::new(openraft::CommittedLeaderId::new(1, 1), u64::MAX);
+        Wal::open(dir, (!file_numbers(dir)?.is_empty()).then_some(all))
+    }
+
     fn entry(index: u64) -> pb::Entry {
         let leader = pb::Leader { term: 1, node_id: 1 };
         pb::Entry { log_id: Some(pb::LogId { leader: Some(leader), index }), payload: None }
@@ -337,7 +372,7 @@ mod tests {
     #[test]
     fn a_write_cut_off_at_any_byte_is_dropped_and_only_that() {
         let dir = tempfile::tempdir().unwrap();
-        let (mut wal, _) = Wal::open(dir.path()).unwrap();
+        let (mut wal, _) = open(dir.path()).unwrap();
         wal.write(&mut frame(1..=3)).unwrap();
         let whole = wal.size;
         wal.write(&mut frame(4..=5)).unwrap();
@@ -345,31 +380,31 @@ mod tests {
         for cut in whole as usize..bytes.len() {
             let dir = tempfile::tempdir().unwrap();
             std::fs::write(path_of(dir.path(), 1), &bytes[..cut]).unwrap();
-            let (mut wal, contents) = Wal::open(dir.path()).unwrap();
+            let (mut wal, contents) = open(dir.path()).unwrap();
             assert_eq!(indexes(&contents), [1, 2, 3], "cut at {cut}");
             wal.write(&mut frame([4])).unwrap();
-            assert_eq!(indexes(&Wal::open(dir.path()).unwrap().1), [1, 2, 3, 4]);
+            assert_eq!(indexes(&open(dir.path()).unwrap().1), [1, 2, 3, 4]);
         }
     }
 
     #[test]
     fn a_file_cut_off_while_it_began_is_begun_again() {
         let dir = tempfile::tempdir().unwrap();
-        drop(Wal::open(dir.path()).unwrap());
+        drop(open(dir.path()).unwrap());
         let bytes = std::fs::read(path_of(dir.path(), 1)).unwrap();
         for cut in 0..bytes.len() {
             std::fs::write(path_of(dir.path(), 1), &bytes[..cut]).unwrap();
-            let (mut wal, contents) = Wal::open(dir.path()).unwrap();
+            let (mut wal, contents) = Wal::open(dir.path(), None).unwrap();
             assert!(contents.entries.is_empty());
             wal.write(&mut frame([1])).unwrap();
-            assert_eq!(indexes(&Wal::open(dir.path()).unwrap().1), [1]);
+            assert_eq!(indexes(&open(dir.path()).unwrap().1), [1]);
         }
     }
 
     #[test]
     fn damage_before_sound_writes_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let (mut wal, _) = Wal::open(dir.path()).unwrap();
+        let (mut wal, _) = open(dir.path()).unwrap();
         wal.write(&mut frame([1])).unwrap();
         let at = wal.size as usize;
         wal.write(&mut frame([2])).unwrap();
@@ -378,14 +413,14 @@ mod tests {
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[at + FRAME_HEAD] ^= 1;
         std::fs::write(&path, bytes).unwrap();
-        let error = Wal::open(dir.path()).err().unwrap();
+        let error = open(dir.path()).err().unwrap();
         assert!(error.to_string().contains("damaged"), "{error}");
     }
 
     #[test]
     fn truncation_and_purge_survive_and_old_files_go() {
         let dir = tempfile::tempdir().unwrap();
-        let (mut wal, _) = Wal::open(dir.path()).unwrap();
+        let (mut wal, _) = open(dir.path()).unwrap();
         wal.write(&mut frame(1..=5)).unwrap();
         let truncate = entry(4).log_id;
         wal.write(&mut pb::LogFrame { truncate, entries: vec![entry(4)], ..Default::default() }).unwrap();
@@ -395,7 +430,7 @@ mod tests {
         assert_eq!(file_numbers(dir.path()).unwrap(), [1, 2]);
         wal.write(&mut pb::LogFrame { purged: entry(4).log_id, ..Default::default() }).unwrap();
         assert_eq!(file_numbers(dir.path()).unwrap(), [2]);
-        let (_, contents) = Wal::open(dir.path()).unwrap();
+        let (_, contents) = open(dir.path()).unwrap();
         assert_eq!(indexes(&contents), [5]);
         assert_eq!(contents.purged.map(|id| id.index), Some(4));
         assert_eq!(contents.vote, Some(Vote { leader_id: openraft::LeaderId::new(3, 7), committed: true }));
@@ -405,14 +440,14 @@ mod tests {
     fn what_was_purged_before_and_after_a_rotation_is_not_missed() {
         let dir = tempfile::tempdir().unwrap();
         let purge = |index| pb::LogFrame { purged: entry(index).log_id, ..Default::default() };
-        let (mut wal, _) = Wal::open(dir.path()).unwrap();
+        let (mut wal, _) = open(dir.path()).unwrap();
         wal.write(&mut frame(1..=5)).unwrap();
         wal.write(&mut purge(3)).unwrap();
         wal.size = FILE_SIZE;
         wal.write(&mut frame([6, 7])).unwrap();
         wal.write(&mut purge(6)).unwrap();
         assert_eq!(file_numbers(dir.path()).unwrap(), [2], "the file with entries up to 5 has gone");
-        let (_, contents) = Wal::open(dir.path()).unwrap();
+        let (_, contents) = open(dir.path()).unwrap();
         assert_eq!(indexes(&contents), [7]);
         assert_eq!(contents.purged.map(|id| id.index), Some(6));
     }
@@ -420,10 +455,55 @@ mod tests {
     #[test]
     fn entries_that_are_missing_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let (mut wal, _) = Wal::open(dir.path()).unwrap();
+        let (mut wal, _) = open(dir.path()).unwrap();
         wal.write(&mut pb::LogFrame { purged: entry(3).log_id, ..Default::default() }).unwrap();
         wal.write(&mut frame([6])).unwrap();
-        let error = Wal::open(dir.path()).err().unwrap();
+        let error = open(dir.path()).err().unwrap();
         assert!(error.to_string().contains("entries 4 to 5 are missing"), "{error}");
+    }
+
+    #[test]
+    fn a_last_write_that_is_all_there_but_wrong_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut wal, _) = open(dir.path()).unwrap();
+        wal.write(&mut frame([1])).unwrap();
+        let at = wal.size as usize;
+        wal.write(&mut frame(2..=200)).unwrap();
+        let path = path_of(dir.path(), 1);
+        let bytes = std::fs::read(&path).unwrap();
+        for flipped in [at, at + 5, at + FRAME_HEAD, bytes.len() - 1] {
+            let mut damaged = bytes.clone();
+            damaged[flipped] ^= 0x40;
+            std::fs::write(&path, &damaged).unwrap();
+            let error = open(dir.path()).err().unwrap_or_else(|| panic!("byte {flipped} is missed"));
+            assert!(error.to_string().contains("damaged"), "{error}");
+        }
+        // A sector that never reached the disk is a cut-off write, whatever came after it.
+        let mut unwritten = bytes.clone();
+        let sector = (at / SECTOR + 1) * SECTOR;
+        assert!(sector + SECTOR < bytes.len());
+        unwritten[sector..sector + SECTOR].fill(0);
+        std::fs::write(&path, &unwritten).unwrap();
+        assert_eq!(indexes(&open(dir.path()).unwrap().1), [1]);
+    }
+
+    #[test]
+    fn a_log_or_a_snapshot_that_is_lost_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let snapshot = |index| Some(LogId::new(openraft::CommittedLeaderId::new(1, 1), index));
+        let refused = |snapshot| Wal::open(dir.path(), snapshot).err().unwrap().to_string();
+        for _ in 0..2 {
+            assert!(refused(snapshot(7)).contains("the log is missing, but there is a snapshot up to entry 7"));
+        }
+        // So is one that was emptied.
+        std::fs::write(path_of(dir.path(), 1), []).unwrap();
+        assert!(refused(snapshot(7)).contains("the log is missing"));
+        let (mut wal, _) = Wal::open(dir.path(), None).unwrap();
+        wal.write(&mut frame(1..=5)).unwrap();
+        wal.write(&mut pb::LogFrame { purged: entry(3).log_id, ..Default::default() }).unwrap();
+        for lost in [None, snapshot(2)] {
+            assert!(refused(lost).contains("the log begins after entry 3, but there is no snapshot up to it"));
+        }
+        assert!(Wal::open(dir.path(), snapshot(3)).is_ok());
     }
 }
