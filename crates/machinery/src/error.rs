@@ -23,6 +23,9 @@ pub enum Error {
     /// A time that is not RFC 3339.
     #[error("{0}")]
     Time(String),
+    /// A duration that Go would not read.
+    #[error("{0}")]
+    Duration(String),
     /// A body that is not JSON.
     #[error("{0}")]
     Json(String),

@@ -4,7 +4,8 @@
 //! true of every object is here; what is true of one kind is in `trireme-kinds`.
 //!
 //! - [`gvk`], [`meta`], [`tree`]: what an object is and its metadata.
-//! - [`names`], [`labels`], [`fields`], [`quantity`], [`int_or_string`], [`time`]: small languages inside objects.
+//! - [`names`], [`labels`], [`fields`], [`quantity`], [`int_or_string`], [`time`], [`duration`]: small languages inside
+//!   objects.
 //! - [`schema`]: what the fields of a kind are, and what follows from that alone.
 //! - [`codec`], [`patch`]: bodies that come in, whole or as a change.
 //! - [`shard`]: which slice of the keys an object is in.
@@ -15,6 +16,7 @@
 //! does); no input, however broken, makes this crate panic.
 
 pub mod codec;
+pub mod duration;
 pub mod error;
 pub mod field;
 pub mod fields;

@@ -29,6 +29,16 @@ pub fn parse_micro(text: &str) -> Result<Timestamp, Error> {
     Reader { all: text, rest: text, layout: MICRO_LAYOUT }.time(true)
 }
 
+/// The form in which Kubernetes answers a time.
+pub fn canonical(text: &str) -> Result<String, Error> {
+    parse(text).map(format)
+}
+
+/// The form in which Kubernetes answers a `MicroTime`.
+pub fn canonical_micro(text: &str) -> Result<String, Error> {
+    parse_micro(text).map(format_micro)
+}
+
 /// Whether a time is Go's zero time, which JSON writes as null.
 pub fn is_zero(at: Timestamp) -> bool {
     at.as_second() == -62_135_596_800 && at.subsec_nanosecond() == 0
@@ -45,15 +55,17 @@ impl Reader<'_> {
     fn time(mut self, micro: bool) -> Result<Timestamp, Error> {
         let year = self.digits(4, "2006")?;
         self.literal("-")?;
-        let month = self.in_range("01", 1..=12, "month")?;
+        let month = self.in_range(2, "01", 1..=12, "month")?;
         self.literal("-")?;
         let day = self.digits(2, "02")?;
         self.literal("T")?;
-        let hour = self.in_range("15", 0..=23, "hour")?;
+        // Go's layout takes an hour of one digit too.
+        let hour_digits = if self.rest.as_bytes().get(1).is_some_and(u8::is_ascii_digit) { 2 } else { 1 };
+        let hour = self.in_range(hour_digits, "15", 0..=23, "hour")?;
         self.literal(":")?;
-        let minute = self.in_range("04", 0..=59, "minute")?;
+        let minute = self.in_range(2, "04", 0..=59, "minute")?;
         self.literal(":")?;
-        let second = self.in_range("05", 0..=59, "second")?;
+        let second = self.in_range(2, "05", 0..=59, "second")?;
         let nanosecond = if micro { self.micro_fraction()? } else { self.any_fraction() };
         let offset = self.offset()?;
         if !self.rest.is_empty() {
@@ -81,8 +93,14 @@ impl Reader<'_> {
         }
     }
 
-    fn in_range(&mut self, element: &str, range: std::ops::RangeInclusive<i32>, word: &str) -> Result<i32, Error> {
-        let value = self.digits(2, element)?;
+    fn in_range(
+        &mut self,
+        count: usize,
+        element: &str,
+        range: std::ops::RangeInclusive<i32>,
+        word: &str,
+    ) -> Result<i32, Error> {
+        let value = self.digits(count, element)?;
         if range.contains(&value) { Ok(value) } else { Err(self.fault(&format!("{word} out of range"))) }
     }
 
@@ -186,6 +204,18 @@ mod tests {
         assert!(is_zero(parse("0001-01-01T00:00:00Z").unwrap()));
     }
 
+    // Answers of Go's `time.Parse`.
+    #[test]
+    fn what_go_takes_is_taken() {
+        let same = |text: &str| canonical(text).unwrap();
+        assert_eq!(same("2026-01-02T03:04:05.678+02:00"), "2026-01-02T01:04:05Z");
+        assert_eq!(same("2026-01-02T3:04:05Z"), "2026-01-02T03:04:05Z");
+        assert_eq!(same("2026-01-02T03:04:05,5Z"), "2026-01-02T03:04:05Z");
+        assert_eq!(same("2026-01-02T03:04:05+24:00"), "2026-01-01T03:04:05Z");
+        assert_eq!(same("2026-01-02T03:04:05+01:60"), "2026-01-02T01:04:05Z");
+        assert_eq!(canonical_micro("2026-01-02T03:04:05.678000Z").unwrap(), "2026-01-02T03:04:05.678000Z");
+    }
+
     #[test]
     fn errors_are_those_of_go() {
         let error = |text: &str| parse(text).unwrap_err().to_string();
@@ -197,6 +227,15 @@ mod tests {
         assert_eq!(error("2020-13-01T00:00:00Z"), r#"parsing time "2020-13-01T00:00:00Z": month out of range"#);
         assert_eq!(error("2020-02-30T00:00:00Z"), r#"parsing time "2020-02-30T00:00:00Z": day out of range"#);
         assert_eq!(error("2020-02-03T00:00:00Zx"), r#"parsing time "2020-02-03T00:00:00Zx": extra text: "x""#);
+        assert_eq!(error("2020-02-03T24:00:00Z"), r#"parsing time "2020-02-03T24:00:00Z": hour out of range"#);
+        assert_eq!(
+            error("2026-01-02T03:04:05+01:61"),
+            r#"parsing time "2026-01-02T03:04:05+01:61": time zone offset minute out of range"#
+        );
+        assert_eq!(
+            error("2026-01-02T03:04:05.Z"),
+            r#"parsing time "2026-01-02T03:04:05.Z" as "2006-01-02T15:04:05Z07:00": cannot parse ".Z" as "Z07:00""#
+        );
         assert_eq!(
             parse_micro("2020-02-03T00:00:00Z").unwrap_err().to_string(),
             r#"parsing time "2020-02-03T00:00:00Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000""#

@@ -30,7 +30,7 @@ fn parse(text: &str) -> Result<(), String> {
             return Ok(());
         }
         return match text.strip_prefix("@every ") {
-            Some(duration) => match trireme_machinery::schema::instant::canonical_duration(duration) {
+            Some(duration) => match trireme_machinery::duration::parse(duration) {
                 Ok(_) => Ok(()),
                 Err(why) => Err(format!("failed to parse duration {text}: {why}")),
             },

@@ -9,8 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Number, Value};
 
 use super::zero::{is_empty, settle, zero};
-use super::{Field, Object, Presence, Schema, Shape, TypeId, instant};
-use crate::go;
+use super::{Field, Object, Presence, Schema, Shape, TypeId};
+use crate::{Error, duration, go, time};
 
 /// What becomes of fields that the schema does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,8 +81,8 @@ impl<'a> Decoder<'a> {
         let decoded = match (schema.shape(ty), value) {
             (Shape::Any, value) => return Ok(value),
             (Shape::Quantity, value) => return quantity(value),
-            (Shape::Time, value) => return self.time(value, instant::canonical),
-            (Shape::MicroTime, value) => return self.time(value, instant::canonical_micro),
+            (Shape::Time, value) => return self.time(value, time::canonical),
+            (Shape::MicroTime, value) => return self.time(value, time::canonical_micro),
             (Shape::Duration, value) => return self.duration(value),
             (Shape::IntOrString, value) => return self.int_or_string(value),
             (Shape::AnyOf(types), value) => {
@@ -171,17 +171,17 @@ impl<'a> Decoder<'a> {
         Ok(Value::Object(out))
     }
 
-    fn time(&mut self, value: Value, canonical: fn(&str) -> Result<String, String>) -> Result<Value, DecodeError> {
+    fn time(&mut self, value: Value, canonical: fn(&str) -> Result<String, Error>) -> Result<Value, DecodeError> {
         match value {
             Value::Null => Ok(Value::Null),
-            Value::String(text) => canonical(&text).map(Value::String).map_err(DecodeError),
+            Value::String(text) => canonical(&text).map(Value::String).map_err(refused),
             other => Err(self.mismatch(&kind_of(&other), "string")),
         }
     }
 
     fn duration(&mut self, value: Value) -> Result<Value, DecodeError> {
         match value {
-            Value::String(text) => instant::canonical_duration(&text).map(Value::String).map_err(DecodeError),
+            Value::String(text) => duration::canonical(&text).map(Value::String).map_err(refused),
             Value::Null => Ok(Value::from("0s")),
             other => Err(self.mismatch(&kind_of(&other), "string")),
         }
@@ -241,6 +241,10 @@ impl<'a> Decoder<'a> {
         path.push_str(key);
         self.strict.push(format!("unknown field {}", go::quote(&path)));
     }
+}
+
+fn refused(error: Error) -> DecodeError {
+    DecodeError(error.to_string())
 }
 
 fn quantity(value: Value) -> Result<Value, DecodeError> {

@@ -7,7 +7,6 @@
 
 pub mod decode;
 pub mod default;
-pub mod instant;
 mod types;
 pub mod zero;
 
