@@ -80,7 +80,7 @@ fn validate(set: &Value, errors: &mut ErrorList) {
         }
     }
     for claim in spec.list("volumeClaimTemplates") {
-        pod_spec::claim_spec(&claim.get("spec"), pod_spec::ClaimOf::Object, errors);
+        pod_spec::claim_spec(&claim.get("spec"), errors);
     }
     spec.nonnegative("replicas", errors);
     spec.nonnegative("minReadySeconds", errors);

@@ -41,7 +41,7 @@ impl Hooks for PersistentVolumeClaim {
 
     fn validate(&self, claim: &Value, _: &Context<'_>) -> ErrorList {
         let mut errors = ErrorList::new();
-        pod_spec::claim_spec(&Node::of(claim, "spec"), pod_spec::ClaimOf::Object, &mut errors);
+        pod_spec::claim_spec(&Node::of(claim, "spec"), &mut errors);
         errors
     }
 

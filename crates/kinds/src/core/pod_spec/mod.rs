@@ -12,7 +12,7 @@ pub(crate) use affinity::{node_selector, tolerations};
 pub(crate) use resources::{
     container_resource_name, limit_resource_name, quantity_value, quota_resource_name, resource_name,
 };
-pub(crate) use volumes::{ClaimOf, access_modes, claim_spec, persistent_sources, signer_name};
+pub(crate) use volumes::{access_modes, claim_spec, persistent_sources, signer_name};
 
 use serde_json::Value;
 use trireme_machinery::field::{self, ErrorList};
