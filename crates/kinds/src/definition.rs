@@ -5,10 +5,11 @@ use std::sync::Arc;
 use trireme_machinery::gvk::{GroupVersionKind, api_version};
 use trireme_machinery::schema::Schema;
 
+use crate::declared::{Check, CheckUpdate, Declared};
 use crate::disabled::Disabled;
 use crate::hooks::{Hooks, NoHooks};
 use crate::rules::{NameRule, Propagation, Rules};
-use crate::table::{TableColumn, TableOnly};
+use crate::table::TableColumn;
 use crate::{Kind, ScalePaths, Subresource};
 
 /// The verbs most resources are served with.
@@ -20,6 +21,8 @@ const UPDATE_VERBS: [&str; 3] = ["get", "patch", "update"];
 pub(crate) struct Definition {
     kind: Kind,
     type_name: String,
+    /// The rules of a kind without [hooks](Definition::hooks).
+    declared: Option<Declared>,
 }
 
 impl Definition {
@@ -27,6 +30,7 @@ impl Definition {
     pub(crate) fn new(group: &str, version: &str, kind: &str, plural: &str) -> Self {
         Self {
             type_name: type_name(group, version, kind),
+            declared: Some(Declared::NOTHING),
             kind: Kind {
                 group: group.to_owned(),
                 version: version.to_owned(),
@@ -164,14 +168,30 @@ impl Definition {
         self
     }
 
-    /// What `kubectl get` shows of a kind that has no rules of its own.
+    /// What `kubectl get` shows.
     pub(crate) fn table(self, columns: &'static [TableColumn]) -> Self {
-        self.hooks(TableOnly(columns))
+        self.declare(|rules| rules.table = columns)
     }
 
-    /// Its rules.
+    /// What is wrong with an object.
+    pub(crate) fn check(self, check: Check) -> Self {
+        self.declare(|rules| rules.check = Some(check))
+    }
+
+    /// What is wrong with an update, if that is not what is wrong with the new object.
+    pub(crate) fn check_update(self, check: CheckUpdate) -> Self {
+        self.declare(|rules| rules.check_update = Some(check))
+    }
+
+    fn declare(mut self, change: impl FnOnce(&mut Declared)) -> Self {
+        change(self.declared.get_or_insert(Declared::NOTHING));
+        self
+    }
+
+    /// Its rules, all of them: of a kind that has more than a table and checks.
     pub(crate) fn hooks(mut self, hooks: impl Hooks + 'static) -> Self {
         self.kind.hooks = Arc::new(hooks);
+        self.declared = None;
         self
     }
 
@@ -179,6 +199,9 @@ impl Definition {
     pub(crate) fn bind(mut self, schema: &Arc<Schema>) -> Option<Kind> {
         self.kind.ty = schema.find(&self.type_name)?;
         self.kind.schema = schema.clone();
+        if let Some(rules) = self.declared {
+            self.kind.hooks = Arc::new(rules);
+        }
         self.kind.rules.disabled = Disabled::find(schema, self.kind.ty);
         Some(self.kind)
     }

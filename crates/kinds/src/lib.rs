@@ -14,6 +14,7 @@
 mod builtin;
 mod cells;
 mod check;
+mod declared;
 mod decode;
 mod defaults;
 mod definition;

@@ -4,7 +4,6 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::cells;
-use crate::hooks::Hooks;
 
 /// Makes the cell of one column.
 pub type CellFn = fn(&Value, Timestamp) -> Value;
@@ -93,16 +92,6 @@ pub(crate) const fn containers(cell: CellFn) -> TableColumn {
 /// The columns that show the images of a template.
 pub(crate) const fn images(cell: CellFn) -> TableColumn {
     wide("Images", "string", words("Images referenced by each container in the template."), cell)
-}
-
-/// The rules of a kind that has a table and nothing else.
-#[derive(Debug)]
-pub(crate) struct TableOnly(pub(crate) &'static [TableColumn]);
-
-impl Hooks for TableOnly {
-    fn table(&self) -> &'static [TableColumn] {
-        self.0
-    }
 }
 
 // === impl TableColumn ===

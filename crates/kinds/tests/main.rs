@@ -5,3 +5,4 @@
 
 mod golden;
 mod table;
+mod validation;

@@ -2,8 +2,11 @@
 
 use super::validating_admission_policy_binding::param_ref;
 use crate::cells;
+use crate::check::Node;
 use crate::definition::Definition;
 use crate::table::{AGE, NAME, TableColumn, column, words};
+use serde_json::Value;
+use trireme_machinery::field::ErrorList;
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -19,6 +22,7 @@ pub(crate) fn definition() -> Definition {
     .generation()
     .conditional_update()
     .table(TABLE)
+    .check(validate)
 }
 
 /// What `kubectl get` shows.
@@ -38,3 +42,9 @@ static TABLE: &[TableColumn] = &[
     ),
     AGE,
 ];
+
+fn validate(obj: &Value, errors: &mut ErrorList) {
+    let spec = Node::of(obj, "spec");
+    super::validate::binding(&spec, errors);
+    super::validate::mutating_operations(&spec.get("matchResources"), errors);
+}

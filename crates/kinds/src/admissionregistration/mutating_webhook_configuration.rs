@@ -3,6 +3,8 @@
 use crate::cells;
 use crate::definition::Definition;
 use crate::table::{AGE, NAME, TableColumn, column, words};
+use serde_json::Value;
+use trireme_machinery::field::ErrorList;
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -18,6 +20,7 @@ pub(crate) fn definition() -> Definition {
     .generation()
     .conditional_update()
     .table(TABLE)
+    .check(validate)
 }
 
 /// What `kubectl get` shows.
@@ -31,3 +34,7 @@ static TABLE: &[TableColumn] = &[
     ),
     AGE,
 ];
+
+fn validate(obj: &Value, errors: &mut ErrorList) {
+    super::validate::webhooks(obj, true, errors);
+}

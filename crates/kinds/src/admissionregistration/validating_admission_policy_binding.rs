@@ -1,6 +1,8 @@
 //! ValidatingAdmissionPolicyBinding (v1 of admissionregistration.k8s.io).
 
+use crate::check::Node;
 use serde_json::Value;
+use trireme_machinery::field::{self, ErrorList};
 
 use crate::cells;
 use crate::definition::Definition;
@@ -20,6 +22,7 @@ pub(crate) fn definition() -> Definition {
     .generation()
     .conditional_update()
     .table(TABLE)
+    .check(validate)
 }
 
 /// What `kubectl get` shows.
@@ -48,4 +51,28 @@ pub(crate) fn param_ref(binding: &Value) -> String {
         (name, "") => format!("*/{name}"),
         (name, namespace) => format!("{namespace}/{name}"),
     }
+}
+
+const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];
+
+fn validate(obj: &Value, errors: &mut ErrorList) {
+    let spec = Node::of(obj, "spec");
+    super::validate::binding(&spec, errors);
+    let mut seen = Vec::new();
+    for action in spec.list("validationActions") {
+        let text = action.text();
+        if !ACTIONS.contains(&text) {
+            errors.push(field::not_supported(&action.path, text, ACTIONS));
+        }
+        if seen.contains(&text) {
+            errors.push(field::duplicate(&action.path, text));
+        }
+        seen.push(text);
+    }
+    if seen.contains(&"Deny") && seen.contains(&"Warn") {
+        let why = "must not contain both Deny and Warn (repeating the same validation failure information in the API \
+                   response and headers serves no purpose)";
+        spec.invalid("validationActions", why, errors);
+    }
+    spec.required("validationActions", errors);
 }

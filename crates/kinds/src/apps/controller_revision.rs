@@ -9,41 +9,14 @@ use trireme_machinery::path::Path;
 
 use crate::cells;
 use crate::definition::Definition;
-use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, field, words};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("apps", "v1", "ControllerRevision", "controllerrevisions").hooks(ControllerRevision)
-}
-
-#[derive(Debug)]
-struct ControllerRevision;
-
-impl Hooks for ControllerRevision {
-    fn table(&self) -> &'static [TableColumn] {
-        TABLE
-    }
-
-    fn validate(&self, revision: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        let root = Node::root(revision);
-        root.nonnegative("revision", &mut errors);
-        match root.get("data").value {
-            Value::Null => errors.push(field::required(&Path::new("data"), "data is mandatory")),
-            Value::Object(_) => {}
-            _ => errors.push(field::required(&Path::new("data"), "data must be a valid JSON object")),
-        }
-        errors
-    }
-
-    fn validate_update(&self, new: &Value, old: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        let (new, old) = (Node::root(new), Node::root(old));
-        new.nonnegative("revision", &mut errors);
-        immutable(&new, &old, "data", &mut errors);
-        errors
-    }
+    Definition::new("apps", "v1", "ControllerRevision", "controllerrevisions")
+        .table(TABLE)
+        .check(validate)
+        .check_update(validate_update)
 }
 
 /// What `kubectl get` shows.
@@ -63,4 +36,20 @@ fn controller(revision: &Value) -> String {
         }
         None => "<none>".to_owned(),
     }
+}
+
+fn validate(revision: &Value, errors: &mut ErrorList) {
+    let root = Node::root(revision);
+    root.nonnegative("revision", errors);
+    match root.get("data").value {
+        Value::Null => errors.push(field::required(&Path::new("data"), "data is mandatory")),
+        Value::Object(_) => {}
+        _ => errors.push(field::required(&Path::new("data"), "data must be a valid JSON object")),
+    }
+}
+
+fn validate_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let (new, old) = (Node::root(new), Node::root(old));
+    new.nonnegative("revision", errors);
+    immutable(&new, &old, "data", errors);
 }

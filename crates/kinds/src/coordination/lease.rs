@@ -3,7 +3,6 @@
 use crate::cells;
 use crate::check::Node;
 use crate::definition::Definition;
-use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, field};
 use serde_json::Value;
 use trireme_machinery::field::{self, ErrorList};
@@ -15,22 +14,8 @@ pub(crate) fn definition() -> Definition {
         .free_finalizers()
         .conditional_update()
         .create_on_update()
-        .hooks(Lease)
-}
-
-#[derive(Debug)]
-struct Lease;
-
-impl Hooks for Lease {
-    fn table(&self) -> &'static [TableColumn] {
-        TABLE
-    }
-
-    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate(obj, &mut errors);
-        errors
-    }
+        .table(TABLE)
+        .check(validate)
 }
 
 /// What `kubectl get` shows.

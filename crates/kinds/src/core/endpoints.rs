@@ -8,7 +8,6 @@ use trireme_machinery::names;
 
 use crate::cells;
 use crate::definition::Definition;
-use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, field};
 
 /// What it is.
@@ -17,22 +16,8 @@ pub(crate) fn definition() -> Definition {
         .short(&["ep"])
         .stored_at("services/endpoints")
         .create_on_update()
-        .hooks(Endpoints)
-}
-
-#[derive(Debug)]
-struct Endpoints;
-
-impl Hooks for Endpoints {
-    fn table(&self) -> &'static [TableColumn] {
-        TABLE
-    }
-
-    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate(obj, &mut errors);
-        errors
-    }
+        .table(TABLE)
+        .check(validate)
 }
 
 /// What `kubectl get` shows.

@@ -7,41 +7,16 @@ use trireme_machinery::field::{self, ErrorList};
 
 use crate::cells;
 use crate::definition::Definition;
-use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, words};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("", "v1", "ResourceQuota", "resourcequotas").short(&["quota"]).status().hooks(ResourceQuota)
-}
-
-#[derive(Debug)]
-struct ResourceQuota;
-
-impl Hooks for ResourceQuota {
-    fn table(&self) -> &'static [TableColumn] {
-        TABLE
-    }
-
-    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate(obj, &mut errors);
-        errors
-    }
-
-    fn validate_update(&self, new: &Value, old: &Value, ctx: &Context<'_>) -> ErrorList {
-        let mut errors = self.validate(new, ctx);
-        let (is, was) = (Node::of(new, "spec"), Node::of(old, "spec"));
-        let scopes = |spec: &Node<'_>| {
-            let mut scopes: Vec<String> = spec.list("scopes").iter().map(|s| s.text().to_owned()).collect();
-            scopes.sort();
-            scopes
-        };
-        if scopes(&is) != scopes(&was) {
-            is.invalid("scopes", "field is immutable", &mut errors);
-        }
-        errors
-    }
+    Definition::new("", "v1", "ResourceQuota", "resourcequotas")
+        .short(&["quota"])
+        .status()
+        .table(TABLE)
+        .check(validate)
+        .check_update(validate_update)
 }
 
 /// What `kubectl get` shows.
@@ -128,5 +103,18 @@ fn validate(quota: &Value, errors: &mut ErrorList) {
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
             other => errors.push(field::invalid(&at.child("operator"), other, "not a valid selector operator")),
         }
+    }
+}
+
+fn validate_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    validate(new, errors);
+    let (is, was) = (Node::of(new, "spec"), Node::of(old, "spec"));
+    let scopes = |spec: &Node<'_>| {
+        let mut scopes: Vec<String> = spec.list("scopes").iter().map(|s| s.text().to_owned()).collect();
+        scopes.sort();
+        scopes
+    };
+    if scopes(&is) != scopes(&was) {
+        is.invalid("scopes", "field is immutable", errors);
     }
 }

@@ -10,7 +10,6 @@ use trireme_machinery::path::Path;
 
 use crate::cells;
 use crate::definition::Definition;
-use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, TableColumn, column, field, words};
 
 /// What it is.
@@ -18,29 +17,9 @@ pub(crate) fn definition() -> Definition {
     Definition::new("networking.k8s.io", "v1", "IngressClass", "ingressclasses")
         .cluster()
         .generation()
-        .hooks(IngressClass)
-}
-
-#[derive(Debug)]
-struct IngressClass;
-
-impl Hooks for IngressClass {
-    fn table(&self) -> &'static [TableColumn] {
-        TABLE
-    }
-
-    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate(obj, &mut errors);
-        errors
-    }
-
-    fn validate_update(&self, new: &Value, old: &Value, ctx: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        immutable(&Node::of(new, "spec"), &Node::of(old, "spec"), "controller", &mut errors);
-        errors.extend(self.validate(new, ctx));
-        errors
-    }
+        .table(TABLE)
+        .check(validate)
+        .check_update(validate_update)
 }
 
 /// What `kubectl get` shows.
@@ -116,4 +95,9 @@ fn domain_prefixed_path(at: &Path, text: &str, errors: &mut ErrorList) {
         let why = names::regex_error("Invalid path", r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+", &[]);
         errors.push(field::invalid(at, path, why));
     }
+}
+
+fn validate_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    immutable(&Node::of(new, "spec"), &Node::of(old, "spec"), "controller", errors);
+    validate(new, errors);
 }

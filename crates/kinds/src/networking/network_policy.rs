@@ -3,7 +3,6 @@
 use crate::cells;
 use crate::check::Node;
 use crate::definition::Definition;
-use crate::hooks::{Context, Hooks};
 use crate::ip;
 use crate::table::{AGE, NAME, TableColumn, column, field};
 use serde_json::Value;
@@ -15,22 +14,8 @@ pub(crate) fn definition() -> Definition {
     Definition::new("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
         .short(&["netpol"])
         .generation()
-        .hooks(NetworkPolicy)
-}
-
-#[derive(Debug)]
-struct NetworkPolicy;
-
-impl Hooks for NetworkPolicy {
-    fn table(&self) -> &'static [TableColumn] {
-        TABLE
-    }
-
-    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate(obj, &mut errors);
-        errors
-    }
+        .table(TABLE)
+        .check(validate)
 }
 
 /// What `kubectl get` shows.

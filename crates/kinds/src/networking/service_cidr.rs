@@ -7,40 +7,16 @@ use trireme_machinery::field::{self, ErrorList};
 
 use crate::cells;
 use crate::definition::Definition;
-use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, field};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
-    Definition::new("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs").cluster().status().hooks(ServiceCidr)
-}
-
-#[derive(Debug)]
-struct ServiceCidr;
-
-impl Hooks for ServiceCidr {
-    fn table(&self) -> &'static [TableColumn] {
-        TABLE
-    }
-
-    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate(obj, &mut errors);
-        errors
-    }
-
-    fn validate_update(&self, new: &Value, old: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        let (is, was) = (Node::of(new, "spec"), Node::of(old, "spec"));
-        let before = was.list("cidrs");
-        let grown = before.len() == 1 && is.list("cidrs").len() == 2 && is.list("cidrs")[0].text() == before[0].text();
-        if grown {
-            validate(new, &mut errors);
-        } else {
-            immutable(&is, &was, "cidrs", &mut errors);
-        }
-        errors
-    }
+    Definition::new("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs")
+        .cluster()
+        .status()
+        .table(TABLE)
+        .check(validate)
+        .check_update(validate_update)
 }
 
 /// What `kubectl get` shows.
@@ -71,5 +47,16 @@ fn validate(obj: &Value, errors: &mut ErrorList) {
     if families.len() == 2 && families[0] == families[1] {
         let why = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
         spec.invalid("cidrs", why, errors);
+    }
+}
+
+fn validate_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let (is, was) = (Node::of(new, "spec"), Node::of(old, "spec"));
+    let before = was.list("cidrs");
+    let grown = before.len() == 1 && is.list("cidrs").len() == 2 && is.list("cidrs")[0].text() == before[0].text();
+    if grown {
+        validate(new, errors);
+    } else {
+        immutable(&is, &was, "cidrs", errors);
     }
 }

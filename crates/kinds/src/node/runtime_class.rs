@@ -4,7 +4,6 @@ use crate::cells;
 use crate::check::{Node, immutable};
 use crate::core::pod_spec;
 use crate::definition::Definition;
-use crate::hooks::{Context, Hooks};
 use crate::metadata;
 use crate::table::{AGE, NAME, TableColumn, column, words};
 use serde_json::Value;
@@ -18,28 +17,9 @@ pub(crate) fn definition() -> Definition {
         .cluster()
         .conditional_update()
         .create_on_update()
-        .hooks(RuntimeClass)
-}
-
-#[derive(Debug)]
-struct RuntimeClass;
-
-impl Hooks for RuntimeClass {
-    fn table(&self) -> &'static [TableColumn] {
-        TABLE
-    }
-
-    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate(obj, &mut errors);
-        errors
-    }
-
-    fn validate_update(&self, new: &Value, old: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        immutable(&Node::root(new), &Node::root(old), "handler", &mut errors);
-        errors
-    }
+        .table(TABLE)
+        .check(validate)
+        .check_update(validate_update)
 }
 
 /// What `kubectl get` shows.
@@ -66,4 +46,8 @@ fn validate(obj: &Value, errors: &mut ErrorList) {
             seen.push(key);
         }
     }
+}
+
+fn validate_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    immutable(&Node::root(new), &Node::root(old), "handler", errors);
 }

@@ -2,7 +2,6 @@
 
 use crate::check::Node;
 use crate::definition::Definition;
-use crate::hooks::{Context, Hooks};
 use crate::rules::NameRule;
 use serde_json::Value;
 use trireme_machinery::field::{self, ErrorList};
@@ -14,18 +13,7 @@ pub(crate) fn definition() -> Definition {
         .cluster()
         .create_on_update()
         .names(NameRule::PathSegment)
-        .hooks(ClusterRole)
-}
-
-#[derive(Debug)]
-struct ClusterRole;
-
-impl Hooks for ClusterRole {
-    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate(obj, &mut errors);
-        errors
-    }
+        .check(validate)
 }
 
 fn validate(obj: &Value, errors: &mut ErrorList) {

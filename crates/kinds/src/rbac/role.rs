@@ -2,7 +2,6 @@
 
 use crate::check::Node;
 use crate::definition::Definition;
-use crate::hooks::{Context, Hooks};
 use crate::rules::NameRule;
 use serde_json::Value;
 use trireme_machinery::field::ErrorList;
@@ -12,18 +11,7 @@ pub(crate) fn definition() -> Definition {
     Definition::new("rbac.authorization.k8s.io", "v1", "Role", "roles")
         .create_on_update()
         .names(NameRule::PathSegment)
-        .hooks(Role)
-}
-
-#[derive(Debug)]
-struct Role;
-
-impl Hooks for Role {
-    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate(obj, &mut errors);
-        errors
-    }
+        .check(validate)
 }
 
 fn validate(obj: &Value, errors: &mut ErrorList) {

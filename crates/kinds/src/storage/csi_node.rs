@@ -3,7 +3,6 @@
 use crate::cells;
 use crate::check::{IMMUTABLE, Node};
 use crate::definition::Definition;
-use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, words};
 use serde_json::Value;
 use trireme_machinery::field::{self, ErrorList};
@@ -15,41 +14,9 @@ pub(crate) fn definition() -> Definition {
         .cluster()
         .status()
         .conditional_update()
-        .hooks(CsiNode)
-}
-
-#[derive(Debug)]
-struct CsiNode;
-
-impl Hooks for CsiNode {
-    fn table(&self) -> &'static [TableColumn] {
-        TABLE
-    }
-
-    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate(obj, &mut errors);
-        errors
-    }
-
-    fn validate_update(&self, new: &Value, old: &Value, ctx: &Context<'_>) -> ErrorList {
-        let mut errors = self.validate(new, ctx);
-        let but_count = |driver: &Node<'_>| {
-            let mut copy = driver.value.clone();
-            if let Some(map) = copy.as_object_mut() {
-                map.remove("allocatable");
-            }
-            copy
-        };
-        let (is, was) = (Node::of(new, "spec"), Node::of(old, "spec"));
-        for driver in is.list("drivers") {
-            let before = was.list("drivers").into_iter().find(|d| d.str("name") == driver.str("name"));
-            if before.is_some_and(|before| but_count(&before) != but_count(&driver)) {
-                errors.push(field::invalid(&is.path.child("drivers"), driver.value, IMMUTABLE));
-            }
-        }
-        errors
-    }
+        .table(TABLE)
+        .check(validate)
+        .check_update(validate_update)
 }
 
 /// What `kubectl get` shows.
@@ -91,6 +58,24 @@ fn validate(obj: &Value, errors: &mut ErrorList) {
             }
             keys.push(text);
             errors.extend(names::is_qualified_name(text).into_iter().map(|m| field::invalid(&driver.path, text, m)));
+        }
+    }
+}
+
+fn validate_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    validate(new, errors);
+    let but_count = |driver: &Node<'_>| {
+        let mut copy = driver.value.clone();
+        if let Some(map) = copy.as_object_mut() {
+            map.remove("allocatable");
+        }
+        copy
+    };
+    let (is, was) = (Node::of(new, "spec"), Node::of(old, "spec"));
+    for driver in is.list("drivers") {
+        let before = was.list("drivers").into_iter().find(|d| d.str("name") == driver.str("name"));
+        if before.is_some_and(|before| but_count(&before) != but_count(&driver)) {
+            errors.push(field::invalid(&is.path.child("drivers"), driver.value, IMMUTABLE));
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::check::{NOT_NEGATIVE, Node, immutable};
 use crate::definition::Definition;
-use crate::hooks::{Context, Hooks};
 use serde_json::Value;
 use trireme_machinery::field::ErrorList;
 use trireme_machinery::names;
@@ -11,26 +10,8 @@ use trireme_machinery::names;
 pub(crate) fn definition() -> Definition {
     Definition::new("storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities")
         .conditional_update()
-        .hooks(CsiStorageCapacity)
-}
-
-#[derive(Debug)]
-struct CsiStorageCapacity;
-
-impl Hooks for CsiStorageCapacity {
-    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate(obj, &mut errors);
-        errors
-    }
-
-    fn validate_update(&self, new: &Value, old: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        for key in ["nodeTopology", "storageClassName"] {
-            immutable(&Node::root(new), &Node::root(old), key, &mut errors);
-        }
-        errors
-    }
+        .check(validate)
+        .check_update(validate_update)
 }
 
 fn validate(obj: &Value, errors: &mut ErrorList) {
@@ -41,5 +22,11 @@ fn validate(obj: &Value, errors: &mut ErrorList) {
     root.named("storageClassName", names::is_dns1123_subdomain, errors);
     if root.get("capacity").quantity().is_some_and(|q| q.is_negative()) {
         root.invalid("capacity", NOT_NEGATIVE, errors);
+    }
+}
+
+fn validate_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    for key in ["nodeTopology", "storageClassName"] {
+        immutable(&Node::root(new), &Node::root(old), key, errors);
     }
 }

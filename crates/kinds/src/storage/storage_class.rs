@@ -3,7 +3,6 @@
 use crate::cells;
 use crate::check::{Node, immutable};
 use crate::definition::Definition;
-use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, field};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,32 +14,9 @@ pub(crate) fn definition() -> Definition {
     Definition::new("storage.k8s.io", "v1", "StorageClass", "storageclasses")
         .cluster()
         .short(&["sc"])
-        .hooks(StorageClass)
-}
-
-#[derive(Debug)]
-struct StorageClass;
-
-impl Hooks for StorageClass {
-    fn table(&self) -> &'static [TableColumn] {
-        TABLE
-    }
-
-    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate(obj, &mut errors);
-        errors
-    }
-
-    fn validate_update(&self, new: &Value, old: &Value, ctx: &Context<'_>) -> ErrorList {
-        let mut errors = self.validate(new, ctx);
-        let (new, old) = (Node::root(new), Node::root(old));
-        immutable(&new, &old, "parameters", &mut errors);
-        immutable(&new, &old, "provisioner", &mut errors);
-        immutable(&new, &old, "reclaimPolicy", &mut errors);
-        immutable(&new, &old, "volumeBindingMode", &mut errors);
-        errors
-    }
+        .table(TABLE)
+        .check(validate)
+        .check_update(validate_update)
 }
 
 /// What `kubectl get` shows.
@@ -101,4 +77,13 @@ fn topologies(root: &Node<'_>, errors: &mut ErrorList) {
         }
         before.push(said);
     }
+}
+
+fn validate_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    validate(new, errors);
+    let (new, old) = (Node::root(new), Node::root(old));
+    immutable(&new, &old, "parameters", errors);
+    immutable(&new, &old, "provisioner", errors);
+    immutable(&new, &old, "reclaimPolicy", errors);
+    immutable(&new, &old, "volumeBindingMode", errors);
 }

@@ -4,7 +4,6 @@ use crate::cells;
 use crate::check::{Node, immutable};
 use crate::core::pod_spec;
 use crate::definition::Definition;
-use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, field};
 use serde_json::Value;
 use trireme_machinery::field::{self, ErrorList};
@@ -16,29 +15,9 @@ pub(crate) fn definition() -> Definition {
         .cluster()
         .status()
         .conditional_update()
-        .hooks(VolumeAttachment)
-}
-
-#[derive(Debug)]
-struct VolumeAttachment;
-
-impl Hooks for VolumeAttachment {
-    fn table(&self) -> &'static [TableColumn] {
-        TABLE
-    }
-
-    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate(obj, &mut errors);
-        errors
-    }
-
-    fn validate_update(&self, new: &Value, old: &Value, ctx: &Context<'_>) -> ErrorList {
-        let mut errors = self.validate(new, ctx);
-        let (new, old) = (Node::root(new), Node::root(old));
-        immutable(&new, &old, "spec", &mut errors);
-        errors
-    }
+        .table(TABLE)
+        .check(validate)
+        .check_update(validate_update)
 }
 
 /// What `kubectl get` shows.
@@ -79,4 +58,10 @@ fn validate(obj: &Value, errors: &mut ErrorList) {
     if let Some(name) = source.given("persistentVolumeName") {
         name.is_named(names::is_dns1123_subdomain, errors);
     }
+}
+
+fn validate_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    validate(new, errors);
+    let (new, old) = (Node::root(new), Node::root(old));
+    immutable(&new, &old, "spec", errors);
 }

@@ -3,7 +3,6 @@
 use crate::cells;
 use crate::check::Node;
 use crate::definition::Definition;
-use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, field};
 use serde_json::Value;
 use trireme_machinery::field::{self, ErrorList};
@@ -14,33 +13,9 @@ pub(crate) fn definition() -> Definition {
     Definition::new("storage.k8s.io", "v1", "VolumeAttributesClass", "volumeattributesclasses")
         .cluster()
         .short(&["vac"])
-        .hooks(VolumeAttributesClass)
-}
-
-#[derive(Debug)]
-struct VolumeAttributesClass;
-
-impl Hooks for VolumeAttributesClass {
-    fn table(&self) -> &'static [TableColumn] {
-        TABLE
-    }
-
-    fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate(obj, &mut errors);
-        errors
-    }
-
-    fn validate_update(&self, new: &Value, old: &Value, ctx: &Context<'_>) -> ErrorList {
-        let mut errors = ErrorList::new();
-        for key in ["driverName", "parameters"] {
-            if new[key] != old[key] {
-                errors.push(field::forbidden(&Path::new(key), format!("updates to {key} are forbidden.")));
-            }
-        }
-        errors.extend(self.validate(new, ctx));
-        errors
-    }
+        .table(TABLE)
+        .check(validate)
+        .check_update(validate_update)
 }
 
 /// What `kubectl get` shows.
@@ -57,4 +32,13 @@ fn validate(obj: &Value, errors: &mut ErrorList) {
     super::validate::driver(&root, "driverName", errors);
     super::validate::parameters(&root, errors);
     root.required_as("parameters", "must contain at least one key/value pair", errors);
+}
+
+fn validate_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    for key in ["driverName", "parameters"] {
+        if new[key] != old[key] {
+            errors.push(field::forbidden(&Path::new(key), format!("updates to {key} are forbidden.")));
+        }
+    }
+    validate(new, errors);
 }
