@@ -120,15 +120,15 @@ fn plan_family(observed: &Observed<'_>, family: &'static str, plan: &mut Plan) {
     delete.extend(existing.into_values().flatten().map(|s| (*s).clone()));
     // A Service always has a slice, so that "no endpoints" can be told from "not looked at yet".
     if create.is_empty() && delete.len() == count {
-        let placeholder = new_slice(service, family, &[]);
+        let placeholder_slice = new_slice(service, family, &[]);
         let keep = |s: &EndpointSlice| {
             endpoints(s).is_empty()
                 && s.ports.as_ref().is_none_or(Vec::is_empty)
-                && s.metadata.labels == placeholder.metadata.labels
+                && s.metadata.labels == placeholder_slice.metadata.labels
         };
         match delete.iter().position(keep) {
             Some(at) => drop(delete.remove(at)),
-            None => create.push(placeholder),
+            None => create.push(placeholder_slice),
         }
     }
     // What is to be deleted is rather made into what is to be created.
@@ -389,12 +389,12 @@ mod tests {
         let service = service(json!({}));
         let empty = run(&service, &[], &[], 100);
         assert_eq!((empty.create.len(), endpoints(&empty.create[0]).len()), (1, 0));
-        let placeholder = stored(empty.create[0].clone());
-        let again = run(&service, &[], std::slice::from_ref(&placeholder), 100);
+        let placeholder_slice = stored(empty.create[0].clone());
+        let again = run(&service, &[], std::slice::from_ref(&placeholder_slice), 100);
         assert!(again.create.is_empty() && again.delete.is_empty());
-        let first = run(&service, &[pod("a", "10.0.0.1", true)], std::slice::from_ref(&placeholder), 100);
+        let first = run(&service, &[pod("a", "10.0.0.1", true)], std::slice::from_ref(&placeholder_slice), 100);
         assert_eq!((first.create.len(), first.update.len(), first.delete.len()), (0, 1, 0));
-        assert_eq!(first.update[0].metadata.name, placeholder.metadata.name);
+        assert_eq!(first.update[0].metadata.name, placeholder_slice.metadata.name);
         let back = run(&service, &[], &[stored(first.update[0].clone())], 100);
         assert_eq!((back.create.len(), back.update.len(), back.delete.len()), (0, 1, 0));
         assert!(endpoints(&back.update[0]).is_empty());
