@@ -241,7 +241,9 @@ impl Schema {
 
 impl Object {
     /// An object of these fields.
-    pub fn new(fields: Vec<Field>) -> Self {
+    pub fn new(mut fields: Vec<Field>) -> Self {
+        // Kept for as long as the server runs.
+        fields.shrink_to_fit();
         let mut by_name: Vec<u16> = (0..u16::try_from(fields.len()).unwrap_or(u16::MAX)).collect();
         by_name.sort_by(|a, b| fields[*a as usize].name.cmp(&fields[*b as usize].name));
         Self { fields, atomic: false, preserve_unknown: false, by_name }
@@ -309,7 +311,8 @@ impl SchemaBuilder {
     }
 
     /// The finished schema.
-    pub fn build(self) -> Schema {
+    pub fn build(mut self) -> Schema {
+        self.schema.types.shrink_to_fit();
         self.schema
     }
 }
