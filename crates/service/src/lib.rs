@@ -20,6 +20,7 @@ mod context;
 mod error;
 pub mod health;
 mod host;
+mod memory;
 pub mod pages;
 mod process;
 mod run;

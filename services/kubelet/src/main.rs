@@ -4,9 +4,6 @@ use std::process::ExitCode;
 use trireme_kubelet::{Config, Flags};
 use trireme_service::Harness;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let flags: Flags = trireme_service::parse()?;
     let config = Config::resolve(&flags)?;

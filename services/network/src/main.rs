@@ -5,9 +5,6 @@ use std::process::ExitCode;
 use trireme_network::Args;
 use trireme_service::Harness;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let args: Args = match trireme_service::parse() {
         Ok(args) => args,
