@@ -30,17 +30,25 @@ const NAMESPACE: &str = "sit";
 const ELSEWHERE: [&str; 3] =
     ["scheduler-default-priority", "scheduler-unknown-scheduler", "scheduler-create-on-tainted"];
 
-fn golden() -> PathBuf {
-    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden");
-    std::env::var_os("TRIREME_GOLDEN").map_or(beside, PathBuf::from)
+/// How many situations can be played. It only grows.
+const FLOOR: usize = 41;
+
+/// The golden record; without it the test is skipped, unless one was named.
+fn golden() -> Option<PathBuf> {
+    let named = std::env::var_os("TRIREME_GOLDEN").map(PathBuf::from);
+    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden");
+    let folder = named.clone().unwrap_or_else(beside);
+    assert!(folder.is_dir() || named.is_none(), "no golden record at {}", folder.display());
+    folder.is_dir().then_some(folder)
 }
 
 #[test]
 fn pods_are_placed_as_kubernetes_places_them() {
-    let Ok(files) = std::fs::read_dir(golden().join("situations/cases")) else {
-        println!("no golden record at {}", golden().display());
+    let Some(golden) = golden() else {
+        println!("skipped: no golden record (set TRIREME_GOLDEN)");
         return;
     };
+    let files = std::fs::read_dir(golden.join("situations/cases")).unwrap();
     let mut paths: Vec<PathBuf> = files.filter_map(|file| Some(file.ok()?.path())).collect();
     paths.sort();
     let (mut played, mut wrong) = (0, Vec::new());
@@ -59,7 +67,7 @@ fn pods_are_placed_as_kubernetes_places_them() {
     }
     println!("{played} situations");
     assert!(wrong.is_empty(), "of {played} situations:\n{}", wrong.join("\n"));
-    assert!(played >= 30, "only {played} situations could be played");
+    assert!(played >= FLOOR, "only {played} situations could be played");
 }
 
 struct World {
