@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, bail};
+use serde_json::Value;
 use trireme_testkit::{Cluster, Options, poll};
 
 use crate::containers;
@@ -42,14 +43,17 @@ fn a_deployment_runs_and_its_service_answers_from_both_pods() -> anyhow::Result<
 fn down_and_up_keeps_everything() -> anyhow::Result<()> {
     let cluster = Cluster::up(Options::default())?;
     cluster.apply(WEB)?;
-    ready_pods(&cluster, "app=web", 2)?;
+    let uids =
+        |pods: Vec<Value>| -> BTreeSet<String> { pods.iter().map(|p| p["metadata"]["uid"].to_string()).collect() };
+    let pods = uids(ready_pods(&cluster, "app=web", 2)?);
     let before = cluster.kubectl("get deployment web -o json")?.json()?;
     cluster.stop()?;
     assert!(cluster.processes()?.is_empty());
     cluster.start()?;
     let after = cluster.kubectl("get deployment web -o json")?.json()?;
     assert_eq!(before["metadata"]["uid"], after["metadata"]["uid"]);
-    ready_pods(&cluster, "app=web", 2)?;
+    assert_eq!(before["spec"], after["spec"]);
+    assert_eq!(uids(ready_pods(&cluster, "app=web", 2)?), pods);
     // A second `up` starts nothing and changes nothing.
     let pid = cluster.pid("apiserver")?;
     cluster.start()?;

@@ -11,7 +11,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context as _, bail};
@@ -22,9 +22,14 @@ use kube::{
     api::{DeleteParams, ListParams, PostParams, WatchEvent, WatchParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
+use trireme_testkit::poll;
+
+use crate::support::LONG;
 
 const NAMESPACE: &str = "default";
 const LABEL: &str = "history=yes";
+/// For no longer than this the API server may be away, whatever is done to it.
+const OUTAGE: Duration = Duration::from_secs(300);
 
 /// What a writer was told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +53,6 @@ pub(crate) struct History {
     stop: Arc<AtomicBool>,
     told: Arc<Mutex<BTreeMap<String, Vec<Told>>>>,
     seen: Arc<Mutex<Vec<Seen>>>,
-    last: Arc<Mutex<Instant>>,
     runtime: tokio::runtime::Runtime,
     client: Client,
     tasks: Vec<tokio::task::JoinHandle<anyhow::Result<()>>>,
@@ -65,7 +69,6 @@ impl History {
             stop: Arc::default(),
             told: Arc::default(),
             seen: Arc::default(),
-            last: Arc::new(Mutex::new(Instant::now())),
             runtime,
             client,
             tasks: Vec::new(),
@@ -77,21 +80,25 @@ impl History {
         history.tasks.push(history.runtime.spawn(watch(api.clone(), start, stop, seen)));
         for writer in 0..writers {
             let (api, stop) = (api.clone(), history.stop.clone());
-            let (told, last) = (history.told.clone(), history.last.clone());
-            let task = async move { write(api, format!("history-{writer}"), stop, told, last).await };
-            history.tasks.push(history.runtime.spawn(task));
+            let told = history.told.clone();
+            history.tasks.push(history.runtime.spawn(write(api, format!("history-{writer}"), stop, told)));
         }
         Ok(history)
-    }
-
-    /// How long ago a write was last acknowledged.
-    pub(crate) fn silence(&self) -> Duration {
-        self.last.lock().unwrap().elapsed()
     }
 
     /// How many writes were acknowledged so far.
     pub(crate) fn acknowledged(&self) -> usize {
         self.told.lock().unwrap().values().flatten().filter(|t| matches!(t, Told::Done { .. })).count()
+    }
+
+    /// Waits until the watcher has seen everything that is acknowledged by now.
+    pub(crate) fn watched(&self) -> anyhow::Result<()> {
+        let version = |told: &Told| if let Told::Done { version, .. } = told { Some(*version) } else { None };
+        let newest = self.told.lock().unwrap().values().flatten().filter_map(version).max().unwrap_or_default();
+        poll::until("the watcher sees what was acknowledged", LONG, || {
+            let seen = self.seen.lock().unwrap().last().map_or(0, |s| s.version);
+            if seen < newest { bail!("it stands at {seen}, {newest} was acknowledged") } else { Ok(()) }
+        })
     }
 
     /// Stops everything and judges.
@@ -108,7 +115,7 @@ impl History {
         let fence = ConfigMap { metadata: named("history-end"), ..ConfigMap::default() };
         let fence = self.runtime.block_on(api.create(&PostParams::default(), &fence))?;
         let end = version(&fence)?;
-        trireme_testkit::poll::until("the watcher sees the end", Duration::from_secs(30), || {
+        poll::until("the watcher sees the end", LONG, || {
             if self.seen.lock().unwrap().iter().all(|s| s.version < end) {
                 bail!("not yet");
             }
@@ -134,21 +141,25 @@ fn judge(told: &BTreeMap<String, Vec<Told>>, seen: &[Seen], present: &BTreeMap<S
         bail!("seen twice or out of order: {a:?}, then {b:?}");
     }
     for (name, told) in told {
-        let versions: BTreeSet<u64> = seen.iter().filter(|s| &s.name == name).map(|s| s.version).collect();
+        let versions: BTreeMap<u64, Option<u64>> =
+            seen.iter().filter(|s| &s.name == name).map(|s| (s.version, s.counter)).collect();
         let mut unknown = 0;
         let mut done = BTreeSet::new();
         for told in told {
             match told {
-                Told::Done { version, .. } if !versions.contains(version) => {
-                    bail!("{name}: acknowledged at {version} and never seen by the watcher")
-                }
-                Told::Done { version, .. } => {
+                Told::Done { version, counter } => {
+                    let Some(seen) = versions.get(version) else {
+                        bail!("{name}: acknowledged at {version} and never seen by the watcher")
+                    };
+                    if seen != counter {
+                        bail!("{name}: {counter:?} was acknowledged at {version}, the watcher saw {seen:?} there");
+                    }
                     done.insert(*version);
                 }
                 Told::Unknown => unknown += 1,
             }
         }
-        let extra = versions.difference(&done).count();
+        let extra = versions.keys().filter(|version| !done.contains(version)).count();
         if extra > unknown {
             bail!("{name}: the watcher saw {extra} writes that nobody was told of, {unknown} could have been");
         }
@@ -174,22 +185,20 @@ async fn write(
     name: String,
     stop: Arc<AtomicBool>,
     told: Arc<Mutex<BTreeMap<String, Vec<Told>>>>,
-    last: Arc<Mutex<Instant>>,
 ) -> anyhow::Result<()> {
     let mut number = 0_u64;
-    let tell = |what: Told| {
-        if what != Told::Unknown {
-            *last.lock().unwrap() = Instant::now();
-        }
-        told.lock().unwrap().entry(name.clone()).or_default().push(what);
-    };
-    while !stop.load(Ordering::Relaxed) {
+    let tell = |what: Told| told.lock().unwrap().entry(name.clone()).or_default().push(what);
+    loop {
         number += 1;
-        let current = tokio::time::timeout(Duration::from_secs(5), api.get_opt(&name)).await;
-        let Ok(Ok(current)) = current else {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            continue;
-        };
+        // `Some(None)`: it is over.
+        let current = poll::found("an answer to a read", OUTAGE, async || {
+            if stop.load(Ordering::Relaxed) {
+                return Some(None);
+            }
+            let read = tokio::time::timeout(Duration::from_secs(5), api.get_opt(&name)).await;
+            read.ok()?.ok().map(Some)
+        });
+        let Some(current) = current.await? else { return Ok(()) };
         let outcome = tokio::time::timeout(Duration::from_secs(8), one(&api, &name, current, number)).await;
         match outcome {
             Ok(Ok(done)) => tell(done),
@@ -198,7 +207,6 @@ async fn write(
             _ => tell(Told::Unknown),
         }
     }
-    Ok(())
 }
 
 async fn one(api: &Api<ConfigMap>, name: &str, current: Option<ConfigMap>, number: u64) -> Result<Told, kube::Error> {
@@ -227,10 +235,7 @@ async fn watch(
     let params = WatchParams::default().labels(LABEL);
     // It ends with the history's end, which the judge waits for.
     loop {
-        let Ok(stream) = api.watch(&params, &version_seen).await else {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            continue;
-        };
+        let stream = poll::found("a watch", OUTAGE, async || api.watch(&params, &version_seen).await.ok()).await?;
         pin_mut!(stream);
         while let Some(Ok(event)) = stream.next().await {
             let (object, counter) = match event {
@@ -292,11 +297,12 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_a_double_a_ghost_and_a_loss_are_found() {
+    fn a_gap_a_double_a_ghost_a_lie_and_a_loss_are_found() {
         let present = BTreeMap::from([("a".to_owned(), 3)]);
         assert!(judge(&told(&[2, 3]), &[seen(3, 3)], &present).is_err(), "gap");
         assert!(judge(&told(&[2, 3]), &[seen(2, 2), seen(2, 2), seen(3, 3)], &present).is_err(), "double");
         assert!(judge(&told(&[3]), &[seen(2, 2), seen(3, 3)], &present).is_err(), "ghost");
+        assert!(judge(&told(&[2, 3]), &[seen(2, 2), seen(3, 2)], &present).is_err(), "lie");
         assert!(judge(&told(&[2, 3]), &[seen(2, 2), seen(3, 3)], &BTreeMap::new()).is_err(), "loss");
     }
 }
