@@ -13,6 +13,7 @@ use hyper_util::rt::TokioIo;
 use rustls_pki_types::{CertificateDer, ServerName, pem::PemObject as _};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use trireme_pki::{Identity, Pki};
@@ -216,6 +217,24 @@ impl Cluster {
             request = request.header(*name, *value);
         }
         Ok(sender.send_request(request.body(Full::new(Bytes::copy_from_slice(body.as_bytes())))?).await?)
+    }
+
+    /// A connection that sends the head of a request, announces a body and never sends it to its end. The answer is
+    /// what came until the server closed.
+    pub(crate) async fn unfinished(&self, token: bool, path: &str) -> String {
+        let tcp = TcpStream::connect(("127.0.0.1", self.https)).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut tls = TlsConnector::from(self.trust()).connect(name, tcp).await.unwrap();
+        let authorization = if token { format!("Authorization: Bearer {}\r\n", self.token) } else { String::new() };
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\n{authorization}Content-Type: application/json\r\n\
+             Content-Length: 3000000\r\n\r\n{{"
+        );
+        tls.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        // Whether the end comes in order is not asked here.
+        let _ = tokio::time::timeout(PATIENCE, tls.read_to_end(&mut answer)).await.expect("it stays open");
+        String::from_utf8_lossy(&answer).into_owned()
     }
 
     fn trust(&self) -> Arc<rustls::ClientConfig> {

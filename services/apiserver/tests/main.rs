@@ -12,6 +12,7 @@ mod health;
 mod lists;
 mod objects;
 mod protobuf;
+mod refusals;
 mod startup;
 mod traces_of_requests;
 mod watches;

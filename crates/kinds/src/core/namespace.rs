@@ -63,6 +63,17 @@ impl Hooks for Namespace {
         }
         errors
     }
+
+    fn validate_subresource(&self, subresource: &str, new: &Value, _: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        if subresource == "finalize" {
+            let at = Path::new("spec").child("finalizers");
+            for (i, finalizer) in Node::of(new, "spec").list("finalizers").into_iter().enumerate() {
+                errors.extend(metadata::finalizer(finalizer.text(), &at.index(i)));
+            }
+        }
+        errors
+    }
 }
 
 /// What `kubectl get` shows.

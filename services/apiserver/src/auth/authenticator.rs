@@ -23,9 +23,10 @@ pub struct Credentials {
 }
 
 impl Credentials {
+    /// The token: what stands after one space, up to the next.
     fn bearer(&self) -> Option<&str> {
-        let (scheme, token) = self.authorization.as_deref()?.trim_start().split_once(' ')?;
-        let token = token.trim();
+        let mut words = self.authorization.as_deref()?.trim().split(' ');
+        let (scheme, token) = (words.next()?, words.next()?);
         (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
     }
 }

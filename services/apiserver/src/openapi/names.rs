@@ -5,15 +5,6 @@ pub(super) fn document_key(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }
 
-/// Group and version of a document's key.
-pub(super) fn group_version(key: &str) -> Option<(String, String)> {
-    match key.split('/').collect::<Vec<_>>().as_slice() {
-        ["api", version] => Some((String::new(), (*version).to_owned())),
-        ["apis", group, version] => Some(((*group).to_owned(), (*version).to_owned())),
-        _ => None,
-    }
-}
-
 fn capital(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map(|first| first.to_uppercase().collect::<String>() + letters.as_str()).unwrap_or_default()

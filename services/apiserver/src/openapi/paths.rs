@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 use trireme_kinds::{Kind, Registry, Subresource};
 
+use super::encoded::Encoded;
 use super::names;
 use super::schemas::{Dialect, Schemas};
 
@@ -36,19 +37,17 @@ const PATCHES: [&str; 4] = [
 ];
 const PRODUCES: [&str; 3] = ["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"];
 
-/// All paths of a group and version.
-pub(super) fn of(registry: &Registry, group: &str, version: &str, schemas: &mut Schemas<'_>) -> Map<String, Value> {
+/// Adds all paths of a group and version.
+pub(super) fn add(registry: &Registry, group: &str, version: &str, schemas: &mut Schemas<'_>, paths: &mut Encoded) {
     let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-    let mut paths = Map::new();
     let resources = schemas.refer(&format!("{META}.APIResourceList"));
     let mut maker = Maker { schemas, group, version };
     let id = format!("get{}APIResources", names::operation_part(group, version));
     let get = maker.operation("get available resources", &id, None, &[], None, &[("200", "OK")], &resources);
-    paths.insert(format!("{root}/"), json!({ "get": get }));
+    paths.put(format!("{root}/"), &json!({ "get": get }));
     for kind in registry.iter().filter(|kind| kind.group == group && kind.version == version) {
-        maker.kind(&root, kind, &mut paths);
+        maker.kind(&root, kind, paths);
     }
-    paths
 }
 
 struct Maker<'a, 'b> {
@@ -58,7 +57,7 @@ struct Maker<'a, 'b> {
 }
 
 impl Maker<'_, '_> {
-    fn kind(&mut self, root: &str, kind: &Kind, paths: &mut Map<String, Value>) {
+    fn kind(&mut self, root: &str, kind: &Kind, paths: &mut Encoded) {
         let (scope, scoped) = if kind.namespaced { ("/namespaces/{namespace}", "Namespaced") } else { ("", "") };
         let part = names::operation_part(self.group, self.version);
         let id = |verb: &str, more: &str| format!("{verb}{part}{more}{scoped}{}", kind.kind);
@@ -79,7 +78,7 @@ impl Maker<'_, '_> {
                 let everywhere = format!("list{part}{name}ForAllNamespaces");
                 let get =
                     self.operation(&text, &everywhere, Some(("list", gvk)), &LISTS, None, &[("200", "OK")], &list);
-                paths.insert(format!("{root}/{}", kind.plural), json!({ "get": get }));
+                paths.put(format!("{root}/{}", kind.plural), &json!({ "get": get }));
             }
         }
         if kind.has_verb("create") {
@@ -112,7 +111,7 @@ impl Maker<'_, '_> {
         }
         if !collection.is_empty() {
             collection.insert("parameters".into(), self.path_parameters(kind.namespaced, false));
-            paths.insert(format!("{root}{scope}/{}", kind.plural), Value::Object(collection));
+            paths.put(format!("{root}{scope}/{}", kind.plural), &Value::Object(collection));
         }
 
         let mut object = Map::new();
@@ -129,12 +128,12 @@ impl Maker<'_, '_> {
         }
         if !object.is_empty() {
             object.insert("parameters".into(), self.path_parameters(kind.namespaced, true));
-            paths.insert(format!("{root}{scope}/{}/{{name}}", kind.plural), Value::Object(object));
+            paths.put(format!("{root}{scope}/{}/{{name}}", kind.plural), &Value::Object(object));
         }
         for sub in &kind.subresources {
             let path = format!("{root}{scope}/{}/{{name}}/{}", kind.plural, sub.name);
             if let Some(operations) = self.subresource(kind, sub, &id) {
-                paths.insert(path, operations);
+                paths.put(path, &operations);
             }
         }
     }

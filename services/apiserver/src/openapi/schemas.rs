@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use trireme_kinds::Registry;
 use trireme_machinery::schema::{Field, ListKind, Presence, Schema, Shape, TypeId};
 
+use super::encoded::Encoded;
 use super::reference;
 use crate::describe::describe;
 
@@ -63,7 +64,7 @@ pub(super) struct Schemas<'a> {
     kinds: BTreeMap<String, Vec<Value>>,
     wanted: Vec<TypeId>,
     seen: BTreeSet<TypeId>,
-    done: Map<String, Value>,
+    done: Encoded,
 }
 
 impl<'a> Schemas<'a> {
@@ -87,7 +88,7 @@ impl<'a> Schemas<'a> {
                 .or_default()
                 .push(json!({"group": "", "version": "v1", "kind": name}));
         }
-        Self { schema, dialect, kinds, wanted: Vec::new(), seen: BTreeSet::new(), done: Map::new() }
+        Self { schema, dialect, kinds, wanted: Vec::new(), seen: BTreeSet::new(), done: Encoded::default() }
     }
 
     pub(super) fn dialect(&self) -> Dialect {
@@ -99,7 +100,7 @@ impl<'a> Schemas<'a> {
         match self.schema.find(name) {
             Some(id) => self.want(id),
             None => {
-                self.done.entry(name.to_owned()).or_insert_with(|| json!({"type": "object"}));
+                self.done.put_once(name, &json!({"type": "object"}));
             }
         }
         reference(self.dialect, name)
@@ -117,13 +118,13 @@ impl<'a> Schemas<'a> {
     }
 
     /// All schemas.
-    pub(super) fn finish(mut self) -> Value {
+    pub(super) fn finish(mut self) -> Encoded {
         while let Some(id) = self.wanted.pop() {
             let name = self.schema.get(id).name.to_string();
             let definition = self.definition(id, &name);
-            self.done.insert(name, definition);
+            self.done.put(name, &definition);
         }
-        Value::Object(self.done)
+        self.done
     }
 
     fn definition(&mut self, id: TypeId, name: &str) -> Value {
@@ -229,7 +230,7 @@ impl<'a> Schemas<'a> {
     fn inline(&mut self, id: TypeId) -> Map<String, Value> {
         let ty = self.schema.get(id);
         let named = |this: &mut Self, name: &str, definition: Value| {
-            this.done.entry(name.to_owned()).or_insert(definition);
+            this.done.put_once(name, &definition);
             as_map(reference(this.dialect, name))
         };
         let v3 = self.dialect == Dialect::V3;

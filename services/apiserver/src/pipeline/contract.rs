@@ -125,4 +125,10 @@ pub trait Handler: Send + Sync {
 pub trait Documents: Send + Sync {
     /// The document of a path; None if it has none there.
     fn handle(&self, request: &Request) -> Option<Answer>;
+
+    /// What has to be made before the document can be had, and takes so long that nobody may wait for it in its thread.
+    fn unmade(&self, request: &Request) -> Option<Box<dyn FnOnce() + Send>> {
+        let _ = request;
+        None
+    }
 }

@@ -13,8 +13,7 @@ use super::{Context, Request, text};
 
 /// What a body of an object may come as.
 const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", PROTOBUF];
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// Reads the request's body as an object of `kind`: decoded, defaulted, with what is odd about it said as
 /// `fieldValidation` wants it.
@@ -103,22 +102,8 @@ pub(crate) fn parse(kind: &Kind, request: &Request) -> Result<Parsed, Status> {
     codec::parse(format(&request.content_type)?, body).map_err(|error| codec::unrecognized(&kind.kind, &error, body))
 }
 
-/// The DeleteOptions in a body.
-pub(crate) fn delete_options(request: &Request) -> Result<Value, Status> {
-    let body = &request.body;
-    let refused = |error: Error| codec::unrecognized("DeleteOptions", &error, body);
-    if media_type(&request.content_type) == PROTOBUF {
-        let unknown = protobuf::open(body).map_err(refused)?;
-        let schema = Registry::builtin().schema();
-        let ty = schema.find(DELETE_OPTIONS).ok_or_else(|| Status::internal("DeleteOptions has no schema"))?;
-        return protobuf::decode(schema, ty, unknown.raw).map_err(refused);
-    }
-    let parsed = codec::parse(format(&request.content_type)?, body).map_err(refused)?;
-    Ok(parsed.value)
-}
-
 /// The text format of a body by its media type.
-fn format(content_type: &str) -> Result<Format, Status> {
+pub(super) fn format(content_type: &str) -> Result<Format, Status> {
     match media_type(content_type) {
         "" | "application/json" => Ok(Format::Json),
         "application/yaml" => Ok(Format::Yaml),

@@ -14,7 +14,9 @@ use super::mutation::{self, Admit};
 use super::options::{self, DeleteOptions, ListOptions, WriteOptions};
 use super::patch::Patch;
 use super::update::{Change, Put, Updated, check_place};
-use super::{Answer, Body, Context, ObjectAnswer, ObjectBody, Objects, RawAnswer, Reader, Request, Stored, decode};
+use super::{
+    Answer, Body, Context, ObjectAnswer, ObjectBody, Objects, RawAnswer, Reader, Request, Stored, decode, delete_body,
+};
 
 // === impl Engine ===
 
@@ -53,7 +55,7 @@ impl Engine {
             "delete" => self.delete_answer(context, &target, request).await,
             "deletecollection" => {
                 let list = ListOptions::read(request)?;
-                let options = DeleteOptions::read(request, delete_body(request)?.as_ref())?;
+                let options = DeleteOptions::read(request, delete_body::read(request)?.as_ref())?;
                 if let Some(warning) = delete::warning(&target.kind, &options) {
                     context.warn(warning);
                 }
@@ -69,6 +71,11 @@ impl Engine {
         let path = request.info.path.as_str();
         if path == "/version" && request.info.verb != "get" {
             return Err(method_not_allowed());
+        }
+        let unmade: Vec<_> = self.parts()?.documents.iter().filter_map(|documents| documents.unmade(request)).collect();
+        for unmade in unmade {
+            let made = tokio::task::spawn_blocking(unmade).await;
+            made.map_err(|error| Status::internal(format!("the document cannot be made: {error}")))?;
         }
         if let Some(answer) = self.parts()?.documents.iter().find_map(|documents| documents.handle(request)) {
             return Ok(answer);
@@ -110,15 +117,14 @@ impl Engine {
 
     async fn patch_answer(&self, context: &Context, target: &Target, request: &Request) -> Result<Answer, Status> {
         let mut patch = Patch::read(context, &target.kind, request)?;
-        let options = WriteOptions::read(request, "PatchOptions")?;
-        patch.validation = options.validation;
+        let options = patch.options.clone();
         let subresource = &request.info.subresource;
         let updated = self.update_object(context, target, subresource, &mut patch, &options, Admit::Yes).await?;
         Ok(object(if updated.created { 201 } else { 200 }, &target.kind, updated.object))
     }
 
     async fn delete_answer(&self, context: &Context, target: &Target, request: &Request) -> Result<Answer, Status> {
-        let options = DeleteOptions::read(request, delete_body(request)?.as_ref())?;
+        let options = DeleteOptions::read(request, delete_body::read(request)?.as_ref())?;
         if let Some(warning) = delete::warning(&target.kind, &options) {
             context.warn(warning);
         }
@@ -158,14 +164,6 @@ fn check_verb(kind: &Kind, request: &Request) -> Result<(), Status> {
         _ => true,
     };
     if allowed && fits { Ok(()) } else { Err(method_not_allowed()) }
-}
-
-/// The DeleteOptions in a body, if there is one.
-fn delete_body(request: &Request) -> Result<Option<Value>, Status> {
-    if request.body.is_empty() {
-        return Ok(None);
-    }
-    decode::delete_options(request).map(Some)
 }
 
 /// A change that a closure makes.

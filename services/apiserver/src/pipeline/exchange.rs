@@ -31,6 +31,8 @@ pub struct Request {
     pub content_type: String,
     /// What the client takes, as its `Accept` has it.
     pub accept: String,
+    /// Whether it takes answers that are compressed with gzip.
+    pub gzip: bool,
     /// Who it claims to be.
     pub credentials: Credentials,
     /// Its `User-Agent`.

@@ -8,7 +8,7 @@ use trireme_machinery::go;
 use trireme_machinery::gvk::GroupVersionKind;
 use trireme_machinery::path::Path;
 use trireme_machinery::schema::decode::Strictness;
-use trireme_machinery::status::Status;
+use trireme_machinery::status::{Reason, Status};
 
 use super::Request;
 
@@ -121,7 +121,7 @@ impl ListOptions {
             field_selector: text("fieldSelector"),
             watch,
             bookmarks: flag(request, "allowWatchBookmarks").unwrap_or(false),
-            revision: revision(&version)?,
+            revision: if watch { revision(&version) } else { list_revision(&version) }?,
             matching: match matching.as_str() {
                 "Exact" => Some(Match::Exact),
                 "NotOlderThan" => Some(Match::NotOlderThan),
@@ -306,9 +306,13 @@ fn check_propagation(orphan: Option<bool>, policy: Option<&str>) -> ErrorList {
     errors
 }
 
+/// All values are shown if one is wrong.
 fn check_dry_run<'a>(values: impl Iterator<Item = &'a str>) -> ErrorList {
-    let at = Path::new("dryRun");
-    values.filter(|value| *value != "All").map(|value| field::not_supported(&at, &value, ["All"])).collect()
+    let values: Vec<&str> = values.collect();
+    if values.iter().all(|value| *value == "All") {
+        return ErrorList::new();
+    }
+    vec![field::not_supported(&Path::new("dryRun"), &values, ["All"])]
 }
 
 fn refuse(kind: &str, errors: ErrorList) -> Result<(), Status> {
@@ -349,11 +353,25 @@ pub fn revision(text: &str) -> Result<Option<u64>, Status> {
     if text.is_empty() {
         return Ok(None);
     }
-    text.parse().map(Some).map_err(|_| {
-        let quoted = go::quote(text);
-        let parse = format!("strconv.ParseUint: parsing {quoted}: invalid syntax");
-        Status::bad_request(format!("invalid resource version: resourceVersion: Invalid value: {quoted}: {parse}"))
-    })
+    let refused = |why: String| {
+        let why = format!("resourceVersion: Invalid value: {}: {why}", go::quote(text));
+        Status::failure(500, Reason::Unknown, why)
+    };
+    parse_unsigned(text).map(Some).map_err(refused)
+}
+
+/// The same of a list: only lists have a good word for it.
+fn list_revision(text: &str) -> Result<Option<u64>, Status> {
+    revision(text).map_err(|refusal| Status::bad_request(format!("invalid resource version: {}", refusal.message)))
+}
+
+/// A number as Go's `strconv.ParseUint` reads it.
+pub(crate) fn parse_unsigned(text: &str) -> Result<u64, String> {
+    let quoted = go::quote(text);
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("strconv.ParseUint: parsing {quoted}: invalid syntax"));
+    }
+    text.parse().map_err(|_| format!("strconv.ParseUint: parsing {quoted}: value out of range"))
 }
 
 #[cfg(test)]

@@ -10,9 +10,9 @@ use trireme_machinery::go;
 use trireme_machinery::gvk::GroupVersionKind;
 use trireme_machinery::patch;
 use trireme_machinery::path::Path;
-use trireme_machinery::status::Status;
+use trireme_machinery::status::{Details, Reason, Status};
 
-use super::options::{Validation, media_type};
+use super::options::{Validation, WriteOptions, media_type};
 use super::text::{self, Text};
 use super::update::Change;
 use super::{Context, Request, decode};
@@ -46,7 +46,7 @@ pub(crate) struct Patch<'a> {
     too_deep: bool,
     /// What strict decoding minds about the patch itself.
     odd: Vec<String>,
-    pub(crate) validation: Validation,
+    pub(crate) options: WriteOptions,
 }
 
 // === impl Patch ===
@@ -55,11 +55,15 @@ impl<'a> Patch<'a> {
     /// Reads the patch in a request's body.
     pub(crate) fn read(context: &'a Context, kind: &'a Kind, request: &Request) -> Result<Self, Status> {
         let form = media_type(&request.content_type);
+        if !ACCEPTED.contains(&form) {
+            return Err(unknown_form());
+        }
+        let options = WriteOptions::read(request, "PatchOptions")?;
         if !ACCEPTED[..3].contains(&form) {
             return Err(Status::unsupported_media_type(ACCEPTED));
         }
-        let parsed = codec::parse(Format::Json, &request.body)
-            .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+        let parsed =
+            codec::parse(Format::Json, &request.body).map_err(|_| Status::bad_request("invalid JSON patch"))?;
         let mut odd = parsed.duplicates;
         let form = match form {
             "application/json-patch+json" => {
@@ -80,7 +84,7 @@ impl<'a> Patch<'a> {
             text: request.body.clone(),
             too_deep: parsed.too_deep,
             odd,
-            validation: Validation::default(),
+            options,
         })
     }
 
@@ -106,23 +110,24 @@ impl<'a> Patch<'a> {
             let why = format!("{kind} in version \"{api_version}\" cannot be handled as a {}", self.kind.kind);
             return Err(self.refused(old, &patched, &why));
         }
-        let (mut value, unknown) = match decode::decode(self.kind, patched.clone(), self.validation.strictness()) {
-            Ok(decoded) => decoded,
-            Err(status) => {
-                let start = format!(
-                    "{} in version \"{}\" cannot be handled as a {}: ",
-                    self.kind.kind, self.kind.version, self.kind.kind
-                );
-                let why = status.message.strip_prefix(&start).unwrap_or(&status.message);
-                return Err(self.refused(old, &patched, why));
-            }
-        };
+        let (mut value, unknown) =
+            match decode::decode(self.kind, patched.clone(), self.options.validation.strictness()) {
+                Ok(decoded) => decoded,
+                Err(status) => {
+                    let start = format!(
+                        "{} in version \"{}\" cannot be handled as a {}: ",
+                        self.kind.kind, self.kind.version, self.kind.kind
+                    );
+                    let why = status.message.strip_prefix(&start).unwrap_or(&status.message);
+                    return Err(self.refused(old, &patched, why));
+                }
+            };
         if self.too_deep && decode::is_cut_off(&value) {
             return Err(self.refused(old, &Value::Null, decode::TOO_DEEP));
         }
         let unknown = self.in_order(old, unknown);
         let odd: Vec<String> = self.odd.iter().cloned().chain(unknown).collect();
-        match self.validation {
+        match self.options.validation {
             Validation::Strict if !odd.is_empty() => {
                 return Err(self.refused(old, &patched, &codec::strict_error(&odd)));
             }
@@ -169,11 +174,14 @@ impl<'a> Patch<'a> {
     }
 }
 
+/// 415, as upstream's router says it, which knows the forms of patches before anybody reads one.
+fn unknown_form() -> Status {
+    Status::failure(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type").with_details(Details::default())
+}
+
 /// The patch of a request, applied to `old` (an object of `kind` that is stored nowhere, as a Scale).
 pub(crate) fn apply_patch(context: &Context, kind: &Kind, request: &Request, old: &Value) -> Result<Value, Status> {
-    let mut patch = Patch::read(context, kind, request)?;
-    patch.validation = super::options::WriteOptions::read(request, "PatchOptions")?.validation;
-    patch.applied(old)
+    Patch::read(context, kind, request)?.applied(old)
 }
 
 #[async_trait]

@@ -3,6 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::FutureExt as _;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout_at};
@@ -41,11 +42,42 @@ impl Engine {
             Ok(opened) => opened,
             Err(served) => return *served,
         };
-        let work = self.limited(&context, request).instrument(span.clone());
-        // The panic's own message is in the log.
-        let outcome = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| Err(Status::internal(PANICKED)));
+        let outcome = self.guarded(&context, &span, self.authorized(&context, request)).await;
         self.close(&context, request, &outcome, &span, arrived);
         Served { context, outcome }
+    }
+
+    /// Serves a request whose body is still to come: nobody's body is read who may not do what he asks for, and it is as
+    /// late as the rest if it does not come.
+    pub async fn serve_with(&self, request: &mut Request, body: impl Future<Output = Result<Bytes, Status>>) -> Served {
+        let arrived = Instant::now();
+        let (context, span) = match self.open(request, arrived).await {
+            Ok(opened) => opened,
+            Err(served) => return *served,
+        };
+        let work = async {
+            self.authorize(&context, request).await?;
+            request.body = match timeout_at(arrived + self.request_timeout, body).await {
+                Ok(body) => body?,
+                Err(_) => return Err(Status::timeout("request did not complete within the allotted timeout", 0)),
+            };
+            self.dispatch(&context, request).await
+        };
+        let outcome = self.guarded(&context, &span, work).await;
+        self.close(&context, request, &outcome, &span, arrived);
+        Served { context, outcome }
+    }
+
+    /// Does the work of a request within its limits; a panic in it ends no more than it.
+    async fn guarded(
+        &self,
+        context: &Context,
+        span: &tracing::Span,
+        work: impl Future<Output = Result<Answer, Status>>,
+    ) -> Result<Answer, Status> {
+        let work = self.limited(context, work).instrument(span.clone());
+        // The panic's own message is in the log.
+        AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| Err(Status::internal(PANICKED)))
     }
 
     /// Lets a request in that the door answers itself: it is authenticated, authorized and audited.
@@ -132,12 +164,16 @@ impl Engine {
         impersonation::apply(&parts.authorizer, caller, &attributes, &request.credentials.headers)
     }
 
-    async fn limited(&self, context: &Context, request: &Request) -> Result<Answer, Status> {
+    async fn limited(
+        &self,
+        context: &Context,
+        work: impl Future<Output = Result<Answer, Status>>,
+    ) -> Result<Answer, Status> {
         let _permit = self.limits.admit(context)?;
         if super::limit::is_long(context) {
-            return self.authorized(context, request).await;
+            return work.await;
         }
-        match timeout_at(context.deadline + LAST_WORDS, self.authorized(context, request)).await {
+        match timeout_at(context.deadline + LAST_WORDS, work).await {
             Ok(outcome) => outcome,
             Err(_) => {
                 Err(Status::timeout("request did not complete within requested timeout - context deadline exceeded", 0))

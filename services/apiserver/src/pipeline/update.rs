@@ -11,11 +11,11 @@ use trireme_machinery::gvk::GroupVersionKind;
 use trireme_machinery::meta;
 use trireme_machinery::ownership::managers::same_but_times;
 use trireme_machinery::path::Path;
-use trireme_machinery::status::Status;
+use trireme_machinery::status::{Reason, Status};
 
 use super::engine::{Engine, Target};
 use super::mutation::{self, Admission, Admit};
-use super::options::WriteOptions;
+use super::options::{WriteOptions, parse_unsigned};
 use super::persist::{Committed, Write};
 use super::{Context, ObjectBody, Stored, ownership};
 use crate::admission::Operation;
@@ -248,11 +248,8 @@ fn check_version(target: &Target, new: &mut Value, stored: &Stored) -> Result<()
     if asked == stored.revision.to_string() {
         return Ok(());
     }
-    if asked.parse::<u64>().is_err() {
-        let at = Path::new("metadata").child("resourceVersion");
-        let why = format!("strconv.ParseUint: parsing {}: invalid syntax", trireme_machinery::go::quote(asked));
-        let errors = vec![field::invalid(&at, asked, why)];
-        return Err(kind.invalid(meta::name(new), errors));
+    if let Err(why) = parse_unsigned(asked) {
+        return Err(Status::failure(500, Reason::Unknown, why));
     }
     Err(Status::conflict(&target.resource(), &target.name, MODIFIED))
 }
@@ -315,8 +312,8 @@ fn keep_all_but(new: &mut Value, old: &Value, parts: &[&str]) {
 
 fn validate(context: &Context, kind: &Kind, subresource: &str, new: &Value, old: &Value) -> Result<(), Status> {
     let errors = mutation::with_kind_context(context, |hooks| match subresource {
-        "status" | "approval" | "finalize" => kind.validate_update_status(new, old, hooks),
-        "ephemeralcontainers" | "resize" => kind.validate_subresource(subresource, new, old),
+        "status" | "approval" => kind.validate_update_status(new, old, hooks),
+        "ephemeralcontainers" | "resize" | "finalize" => kind.validate_subresource(subresource, new, old),
         "binding" => Vec::new(),
         _ => kind.validate_update(new, old, hooks),
     });

@@ -59,6 +59,8 @@ fn status(context: &Context, status: &Status, style: &Style) -> HttpResponse {
 }
 
 fn raw(context: &Context, answer: RawAnswer, gzip: bool) -> HttpResponse {
+    let gzip =
+        gzip && !answer.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(header::CONTENT_ENCODING.as_str()));
     let mut response = start(context, answer.code);
     for (name, value) in answer.headers {
         response.insert_header((name, value));

@@ -11,6 +11,7 @@ use actix_web::http::header;
 use actix_web::rt::net::TcpStream;
 use actix_web::web::{self, Payload};
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer};
+use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use rustls_pki_types::CertificateDer;
@@ -100,8 +101,9 @@ fn note_peer(io: &dyn std::any::Any, data: &mut Extensions) {
 }
 
 async fn handle(state: web::Data<State>, http: HttpRequest, payload: Payload) -> HttpResponse {
-    let head = read_head(&http, &state.engine);
+    let mut head = read_head(&http, &state.engine);
     let gzip = accepts_gzip(&http);
+    head.gzip = gzip;
     let served = AssertUnwindSafe(serve(&state, http, payload, head)).catch_unwind().await;
     match served {
         Ok(Outcome::Answered(response)) => response,
@@ -149,13 +151,18 @@ async fn serve(state: &State, http: HttpRequest, payload: Payload, mut request: 
             Err(served) => Outcome::Served(Box::new((*served, request, style))),
         };
     }
-    match read_body(&http, payload).await {
-        Ok(body) => request.body = body,
-        Err(refusal) => return early(request, refusal, style).await,
-    }
-    let served = state.engine.serve(&request).await;
+    let body = takes_body(&request);
+    let body = async { if body { read_body(&http, payload).await } else { Ok(Bytes::new()) } };
+    let served = state.engine.serve_with(&mut request, body).await;
     style.now = served.context.now;
     Outcome::Served(Box::new((served, request, style)))
+}
+
+/// Whether anybody looks at what comes with a request. Bodies that nobody looks at are not read.
+fn takes_body(request: &Request) -> bool {
+    let info = &request.info;
+    let writes = matches!(info.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection");
+    info.is_resource && (writes || info.subresource == "proxy")
 }
 
 fn style(form: Form) -> Style {

@@ -70,6 +70,6 @@ mod tests {
         let waited = tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap();
         assert!(matches!(waited, Err(Error::StoreTimeout(_))));
         drop(slow);
-        leases.hold(Instant::now()).await.unwrap();
+        drop(leases.hold(Instant::now()).await.unwrap());
     }
 }

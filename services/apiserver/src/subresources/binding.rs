@@ -8,7 +8,7 @@ use trireme_machinery::field;
 use trireme_machinery::gvk::GroupResource;
 use trireme_machinery::path::Path;
 use trireme_machinery::status::{Reason, Status};
-use trireme_machinery::{meta, time};
+use trireme_machinery::{meta, names, time};
 
 use super::{Subresources, done, is_dry_run};
 use crate::auth::user::quoted;
@@ -52,8 +52,11 @@ fn check(binding: &Value) -> Result<(), Status> {
     if !matches!(text("kind"), "" | "Node") {
         errors.push(field::not_supported(&target.child("kind"), text("kind"), ["Node", "<empty>"]));
     }
-    if text("name").is_empty() {
-        errors.push(field::required(&target.child("name"), ""));
+    let (at, name) = (target.child("name"), text("name"));
+    if name.is_empty() {
+        errors.push(field::required(&at, ""));
+    } else if errors.is_empty() {
+        errors.extend(names::is_dns1123_subdomain(name).into_iter().map(|why| field::invalid(&at, name, why)));
     }
     if errors.is_empty() { Ok(()) } else { Err(Status::failure(500, Reason::Unknown, field::aggregate(&errors))) }
 }

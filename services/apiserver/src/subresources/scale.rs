@@ -12,7 +12,8 @@ use trireme_machinery::path::Path;
 use trireme_machinery::status::Status;
 
 use super::{Subresources, is_dry_run};
-use crate::pipeline::{Answer, Context, ObjectAnswer, ObjectBody, Request, apply_patch, decode};
+use crate::pipeline::engine::Target;
+use crate::pipeline::{Answer, Context, ObjectAnswer, ObjectBody, Request, apply_patch, check_place, decode};
 
 impl Subresources {
     pub(super) async fn scale(&self, context: &Context, request: &Request, kind: &Arc<Kind>) -> Result<Answer, Status> {
@@ -26,12 +27,23 @@ impl Subresources {
             let stored = self.inner.objects.get(kind, &info.namespace, &info.name).await?;
             return Ok(answer(&stored.value()));
         }
-        let put = if info.verb == "update" { Some(decode::body(context, scale_kind, request)?) } else { None };
+        let target = Target { kind: kind.clone(), namespace: info.namespace.clone(), name: info.name.clone() };
+        let mut put = None;
+        if info.verb == "update" {
+            let mut scale = decode::body(context, scale_kind, request)?;
+            // Before anybody looks whether there is such an object.
+            check_place(&mut scale, &target)?;
+            put = Some(scale);
+        }
         let mut change = |object: &mut Value| {
             let old = from_object(kind, object);
             let new = match &put {
                 Some(new) => new.clone(),
-                None => apply_patch(context, scale_kind, request, &old)?,
+                None => {
+                    let mut patched = apply_patch(context, scale_kind, request, &old)?;
+                    check_place(&mut patched, &target)?;
+                    patched
+                }
             };
             to_object(kind, object, &new, &info.name)
         };

@@ -13,6 +13,9 @@ struct Header {
     alg: String,
     #[serde(default)]
     kid: String,
+    /// Extensions that whoever reads the token has to understand; we know none.
+    #[serde(default)]
+    crit: Option<Vec<String>>,
 }
 
 /// Signs claims.
@@ -35,6 +38,9 @@ pub fn decode<T: DeserializeOwned>(token: &str, keys: &[VerifyingKey]) -> Result
     let (message, signature) = token.rsplit_once('.').ok_or("not a signed token")?;
     let (header, claims) = message.split_once('.').ok_or("not a signed token")?;
     let header: Header = part(header).ok_or("the token's header can't be read")?;
+    if header.crit.as_ref().is_some_and(|names| !names.is_empty()) {
+        return Err("the token needs an extension that is not supported".into());
+    }
     let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| "the token's signature can't be read")?;
     let candidates = keys.iter().filter(|key| key.algorithm.name() == header.alg);
     // A key id only saves work: without one every key is tried.
@@ -65,5 +71,20 @@ mod tests {
         let forged = token.replacen('.', "x.", 1);
         assert!(decode::<Value>(&forged, &[key.verifying().clone()]).is_err());
         assert!(decode::<Value>("nope", &[]).is_err());
+    }
+
+    #[test]
+    fn what_must_be_understood_is_not_passed_over() {
+        let key = SigningKey::from_pem(pem_key().as_bytes()).unwrap();
+        let keys = [key.verifying().clone()];
+        let signed = |crit: Value| {
+            let header = json!({"alg": key.verifying().algorithm.name(), "crit": crit}).to_string();
+            let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode("{}"));
+            let signature = key.sign(message.as_bytes()).unwrap();
+            format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
+        };
+        assert!(decode::<Value>(&signed(json!(["exp2"])), &keys).is_err());
+        assert!(decode::<Value>(&signed(json!("exp2")), &keys).is_err());
+        assert!(decode::<Value>(&signed(Value::Null), &keys).is_ok());
     }
 }
