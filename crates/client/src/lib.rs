@@ -48,7 +48,7 @@ pub use context::Fence;
 pub use controller::{Action, Controller, ReconcileError, Reconciler};
 pub use discovery::{Discovered, Served};
 pub use error::Error;
-pub use events::{EventRecorder, EventType};
+pub use events::{EventRecorder, EventType, SeriesRecorder};
 pub use informer::{Change, Event, Informer, Store, Subscription};
 pub use key::ObjectKey;
 pub use object::{ApiResource, DynObject, Known, MetaObject, Object, ScopeKind, parse_revision};

@@ -5,6 +5,7 @@
 
 mod claims;
 mod controllers;
+mod events;
 mod fake;
 mod grpc_door;
 mod informers;

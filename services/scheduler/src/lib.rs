@@ -57,6 +57,7 @@ pub async fn run(context: Context, config: Config) -> Result<(), Error> {
         clock: Clock::system(),
         tasks: tasks.clone(),
         scheduler_name: config.scheduler_name,
+        host_name,
         trace_window: config.trace_window,
     });
     let reached = context.shutdown.run_until_cancelled(client.wait_until_reachable()).await;

@@ -3,6 +3,8 @@
 //! without end is told about less. Nobody waits for an event to be written, and one that cannot be is dropped.
 
 mod correlate;
+mod name;
+mod series;
 
 use std::time::Duration;
 
@@ -20,6 +22,8 @@ use crate::error::Error;
 use crate::object::Known;
 use crate::params::{Patch, PatchParams, PostParams};
 use crate::tasks::Tasks;
+pub use series::SeriesRecorder;
+
 use correlate::{Correlator, Told};
 
 /// Events that wait to be written; more are dropped.
@@ -54,6 +58,8 @@ struct Message {
     reason: String,
     text: String,
     time: Timestamp,
+    /// See [`name::moment`].
+    moment: i64,
     span: Option<TraceParent>,
 }
 
@@ -94,6 +100,7 @@ impl EventRecorder {
             reason: reason.to_owned(),
             text: text.into(),
             time: self.clock.now_seconds(),
+            moment: name::moment(self.clock.now()),
             span: trireme_telemetry::current(),
         };
         if self.send.try_send(message).is_err() {
@@ -126,12 +133,7 @@ struct Writer {
 impl Writer {
     async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
         while let Some(message) = messages.recv().await {
-            let parent = message.span;
-            // Within the trace of what it tells about, but only if there is one.
-            let span = match parent {
-                Some(parent) => trireme_telemetry::start("record event", Parent::Remote(parent), &[]),
-                None => tracing::Span::none(),
-            };
+            let span = span_of(message.span);
             self.write(message).instrument(span).await;
         }
     }
@@ -139,49 +141,43 @@ impl Writer {
     async fn write(&mut self, message: Message) {
         let key = correlate::key(&message.object, message.kind.as_str(), &message.reason);
         let Some(told) = self.correlator.tell(&key, &message.text, message.time) else { return };
+        let name = name::of(message.object.name.as_deref().unwrap_or_default(), message.moment);
         let mut wait = crate::backoff::Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
-        for _ in 0..TRIES {
-            match self.try_write(&message, &told).await {
+        for tried in 0..TRIES {
+            match self.try_write(&message, &told, &name).await {
                 Ok(written) => {
                     self.correlator.written(&key, &told, written.metadata.name.unwrap_or_default());
                     return;
                 }
                 Err(error) if error.is_outcome_unknown() => tokio::time::sleep(wait.wait()).await,
-                Err(error) => {
-                    // A namespace that goes away takes no events: that is no news.
-                    if !error.is_namespace_terminating() && !error.is_not_found() {
-                        tracing::info!(%error, reason = message.reason, "an event was refused");
-                    }
+                // No other event has this name: an earlier try was done, only its answer was lost.
+                Err(error) if tried > 0 && error.is_already_exists() => {
+                    self.correlator.written(&key, &told, name);
                     return;
                 }
+                Err(error) => return tell_refusal(&error, &message.reason),
             }
         }
     }
 
-    async fn try_write(&self, message: &Message, told: &Told) -> Result<Event, Error> {
-        let namespace =
-            message.object.namespace.clone().filter(|n| !n.is_empty()).unwrap_or_else(|| "default".to_owned());
+    async fn try_write(&self, message: &Message, told: &Told, name: &str) -> Result<Event, Error> {
+        let namespace = namespace_of(&message.object);
         let events = self.client.namespaced::<Event>(&namespace);
-        if let Some(name) = &told.name {
+        if let Some(known) = &told.name {
             let patch = json!({
                 "count": told.count,
                 "lastTimestamp": Time(message.time),
                 "message": told.text,
             });
-            match events.patch(name, &PatchParams::default(), &Patch::Strategic(patch)).await {
+            match events.patch(known, &PatchParams::default(), &Patch::Strategic(patch)).await {
                 // It expired: a new one.
                 Err(error) if error.is_not_found() => {}
                 other => return other,
             }
         }
         let time = Some(Time(message.time));
-        let nanos = message.time.as_nanosecond();
         let event = Event {
-            metadata: ObjectMeta {
-                name: Some(event_name(message.object.name.as_deref().unwrap_or_default(), nanos)),
-                namespace: Some(namespace),
-                ..ObjectMeta::default()
-            },
+            metadata: ObjectMeta { name: Some(name.to_owned()), namespace: Some(namespace), ..ObjectMeta::default() },
             involved_object: message.object.clone(),
             reason: Some(message.reason.clone()),
             message: Some(told.text.clone()),
@@ -198,9 +194,22 @@ impl Writer {
     }
 }
 
-/// The object's name and something that no other event has.
-fn event_name(object: &str, nanos: i128) -> String {
-    let unique = u64::try_from(nanos).unwrap_or(0).wrapping_add(rand::random_range(0..1_000_000_000));
-    let longest = 253 - 17;
-    format!("{}.{unique:016x}", &object[..object.len().min(longest)])
+/// Events of what has no namespace are in the default one.
+fn namespace_of(object: &ObjectReference) -> String {
+    object.namespace.clone().filter(|n| !n.is_empty()).unwrap_or_else(|| "default".to_owned())
+}
+
+/// Within the trace of what it tells about, but only if there is one.
+fn span_of(parent: Option<TraceParent>) -> tracing::Span {
+    match parent {
+        Some(parent) => trireme_telemetry::start("record event", Parent::Remote(parent), &[]),
+        None => tracing::Span::none(),
+    }
+}
+
+/// A namespace that goes away takes no events: that is no news.
+fn tell_refusal(error: &Error, reason: &str) {
+    if !error.is_namespace_terminating() && !error.is_not_found() {
+        tracing::info!(%error, reason, "an event was refused");
+    }
 }

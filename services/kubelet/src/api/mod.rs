@@ -10,11 +10,13 @@ pub use standalone::Standalone;
 
 use crate::error::Result;
 use async_trait::async_trait;
+use futures::future::join_all;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec, TokenReviewStatus};
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Objects that Pods refer to.
@@ -26,6 +28,14 @@ pub trait Objects: Send + Sync {
     async fn secret(&self, namespace: &str, name: &str) -> Result<Arc<Secret>>;
     /// A token of a service account.
     async fn token(&self, namespace: &str, account: &str, spec: TokenRequestSpec) -> Result<TokenRequest>;
+}
+
+/// Asks for objects side by side, so that they are at hand when they are needed one by one.
+pub async fn warm(objects: &dyn Objects, namespace: &str, maps: BTreeSet<&str>, secrets: BTreeSet<&str>) {
+    tokio::join!(
+        join_all(maps.into_iter().map(|name| objects.config_map(namespace, name))),
+        join_all(secrets.into_iter().map(|name| objects.secret(namespace, name))),
+    );
 }
 
 /// What the kubelet writes about Pods.

@@ -6,12 +6,12 @@ use super::kill;
 use super::plan::Plan;
 use super::start::{self, Sandbox};
 use super::status::StartFailure;
-use super::sync::{Desired, Life, Next};
+use super::sync::{Desired, Life, Next, told_volumes};
 use super::view::{self, Role, spec};
-use super::{container, dns, sandbox};
+use super::{container, dns, env, sandbox};
 use crate::cri::state::{PodState, Stage};
 use crate::error::{Error, Result};
-use crate::volumes::Volumes;
+use crate::volumes::{self, Volumes};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::jiff::Timestamp;
 use std::time::{Duration, Instant};
@@ -70,29 +70,23 @@ impl Life {
         if plan.start.is_empty() && plan.start_init.is_empty() && plan.start_ephemeral.is_empty() {
             return Ok(());
         }
-        let volumes = match volumes {
-            Some(volumes) => volumes,
-            None => {
-                host.cgroups.make(pod)?;
-                self.set_up_volumes(pod, &[]).await?
+        let (sandbox, volumes) = match plan.create_sandbox {
+            Some(attempt) => {
+                let prepared = self.prepare(desired, attempt).await?;
+                *state = self.observe(pod).await?;
+                prepared
             }
-        };
-        let sandbox = match plan.create_sandbox {
-            Some(attempt) => self.make_sandbox(desired, attempt).await?,
             None => {
+                let volumes = match volumes {
+                    Some(volumes) => volumes,
+                    None => self.set_up_volumes(pod, state.ips()).await?,
+                };
                 let id = plan.sandbox_id.clone().unwrap_or_default();
                 let attempt = state.sandboxes.first().map(|sandbox| sandbox.attempt).unwrap_or_default();
-                Sandbox { config: self.sandbox_config(pod, attempt)?, ips: state.ips().to_vec(), id }
+                (Sandbox { config: self.sandbox_config(pod, attempt)?, ips: state.ips().to_vec(), id }, volumes)
             }
         };
         self.write_hosts(pod, &sandbox.ips)?;
-        if plan.create_sandbox.is_some() {
-            *state = self.observe(pod).await?;
-            // Fields that hold the Pod's address are known only now.
-            if !sandbox.ips.is_empty() {
-                self.set_up_volumes(pod, &sandbox.ips).await?;
-            }
-        }
         let ephemeral = view::ephemeral_containers(pod);
         for index in &plan.start_ephemeral {
             self.start(pod, (Role::Ephemeral, &ephemeral[*index]), &sandbox, state, &volumes, next).await;
@@ -186,7 +180,32 @@ impl Life {
         sandbox::config(pod, attempt, &place)
     }
 
-    async fn make_sandbox(&mut self, desired: &Desired, attempt: u32) -> Result<Sandbox> {
+    /// The sandbox and the volumes of a Pod that has neither. A Pod whose volumes can't be had has no sandbox, so they
+    /// come first; but tokens take the API server a while, and they and what environments are made of are needed only in
+    /// containers: these are asked for meanwhile.
+    async fn prepare(&mut self, desired: &Desired, attempt: u32) -> Result<(Sandbox, Volumes)> {
+        let host = self.host.clone();
+        let (pod, objects) = (&*desired.pod, &*host.api.objects);
+        host.cgroups.make(pod)?;
+        let mut tokens = std::mem::take(&mut self.tokens);
+        let sandbox = async {
+            volumes::warm(pod, objects).await;
+            told_volumes(&host, pod, &[], None).await?;
+            self.make_sandbox(desired, attempt).await
+        };
+        let meanwhile = async {
+            tokio::join!(tokens.fetch(pod, objects), env::warm(pod, objects));
+            Ok(())
+        };
+        let outcome = tokio::try_join!(sandbox, meanwhile);
+        self.tokens = tokens;
+        let (sandbox, ()) = outcome?;
+        // Fields that hold the Pod's address are known only now, too.
+        let volumes = self.set_up_volumes(pod, &sandbox.ips).await?;
+        Ok((sandbox, volumes))
+    }
+
+    async fn make_sandbox(&self, desired: &Desired, attempt: u32) -> Result<Sandbox> {
         let host = self.host.clone();
         let pod = &*desired.pod;
         if !view::host_network(pod)

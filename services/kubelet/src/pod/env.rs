@@ -6,7 +6,7 @@ use super::view;
 use crate::api::Objects;
 use crate::error::{Error, Result};
 use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVarSource, Pod, Secret, Service};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Variables in the order of their names.
@@ -57,6 +57,25 @@ pub async fn make(
         env.entry(name).or_insert(value);
     }
     Ok(env)
+}
+
+/// Has the ConfigMaps and Secrets of all environments at hand. What can't be had is told when a container needs it.
+pub async fn warm(pod: &Pod, objects: &dyn Objects) {
+    let containers = || view::init_containers(pod).iter().chain(&view::spec(pod).containers);
+    let all = || containers().flat_map(|container| container.env_from.iter().flatten());
+    let each = || {
+        let variables = containers().flat_map(|container| container.env.iter().flatten());
+        variables.filter_map(|variable| variable.value_from.as_ref())
+    };
+    let maps: BTreeSet<&str> = all()
+        .filter_map(|source| Some(source.config_map_ref.as_ref()?.name.as_str()))
+        .chain(each().filter_map(|source| Some(source.config_map_key_ref.as_ref()?.name.as_str())))
+        .collect();
+    let secrets: BTreeSet<&str> = all()
+        .filter_map(|source| Some(source.secret_ref.as_ref()?.name.as_str()))
+        .chain(each().filter_map(|source| Some(source.secret_key_ref.as_ref()?.name.as_str())))
+        .collect();
+    crate::api::warm(objects, view::namespace(pod), maps, secrets).await;
 }
 
 struct Lookups<'a> {

@@ -30,6 +30,7 @@ mod termination;
 mod trace;
 pub mod view;
 pub mod worker;
+mod written;
 
 /// Whoever is stopped gets at least this long before SIGKILL.
 pub const MINIMUM_GRACE_SECONDS: i64 = 2;

@@ -6,6 +6,7 @@
 use super::conditions::OWNED;
 use super::sync::Desired;
 use super::view;
+use super::written::Written;
 use crate::api::Pods;
 use crate::error::{Error, Result};
 use actix::{Actor, ActorFutureExt as _, AsyncContext as _, Context, Handler, Message, WrapFuture as _};
@@ -13,7 +14,6 @@ use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tracing::Instrument as _;
 use trireme_service::actor::{self, Address, Limits};
@@ -56,8 +56,10 @@ pub struct Report {
     pub span: tracing::Span,
     /// The Pod is gone from this node: delete it after its status is written.
     pub delete: bool,
-    /// Where the revision of the write is published.
-    pub written: Arc<AtomicI64>,
+    /// Where it is told what became of it.
+    pub written: Written,
+    /// Its number there.
+    pub number: u64,
 }
 
 impl Message for Report {
@@ -83,8 +85,10 @@ impl Reporter {
     /// Leaves a report. A later one about the same Pod replaces it if it was not written yet.
     pub fn send(&self, report: Report) {
         let Some(address) = &self.address else { return };
+        let (written, number) = (report.written.clone(), report.number);
         if let Err(error) = address.try_send(report) {
             // The next sync finds that the API server has an older status, and reports again.
+            written.settle(number, None);
             tracing::warn!(%error, "a status report was lost");
         }
     }
@@ -139,15 +143,23 @@ impl Writer {
 
 /// Tries until the API server has taken it, or will never take it.
 async fn write_until_done(pods: Arc<dyn Pods>, report: Report) -> String {
+    let revision = try_until_done(&*pods, &report).await;
+    report.written.settle(report.number, revision);
+    report.target.uid
+}
+
+/// The revision at which it was written, if it was.
+async fn try_until_done(pods: &dyn Pods, report: &Report) -> Option<i64> {
     let mut pause = Duration::from_millis(100);
     loop {
-        match write_once(&*pods, &report).await {
+        match write_once(pods, report).await {
+            Ok(revision) => return Some(revision),
             // One that is gone, or another one by that name, needs no status.
-            Err(Error::Conflict(error)) if error.contains("UID") => return report.target.uid,
-            Ok(()) | Err(Error::NotFound(_)) => return report.target.uid,
+            Err(Error::NotFound(_)) => return None,
+            Err(Error::Conflict(error)) if error.contains("UID") => return None,
             Err(Error::Refused(error)) => {
                 tracing::error!(error, pod = report.target.name, "the API server does not take a status");
-                return report.target.uid;
+                return None;
             }
             Err(error) => {
                 tracing::info!(%error, pod = report.target.name, "a status was not written, will try again");
@@ -158,18 +170,15 @@ async fn write_until_done(pods: Arc<dyn Pods>, report: Report) -> String {
     }
 }
 
-async fn write_once(pods: &dyn Pods, report: &Report) -> Result<()> {
+async fn write_once(pods: &dyn Pods, report: &Report) -> Result<i64> {
     let Target { namespace, name, uid } = &report.target;
     let written = pods.patch_status(namespace, name, patch(uid, &report.status)).await;
-    if let Ok(pod) = &written {
-        let version = pod.metadata.resource_version.as_deref().unwrap_or_default();
-        report.written.fetch_max(version.parse().unwrap_or_default(), Ordering::Relaxed);
-    }
     // Whatever becomes of its last status, a Pod that is gone from its node goes from the API.
     if report.delete && matches!(written, Ok(_) | Err(Error::Refused(_))) {
         pods.delete_now(namespace, name, uid).await?;
     }
-    written.map(|_| ())
+    let version = written?.metadata.resource_version.unwrap_or_default();
+    Ok(version.parse().unwrap_or_default())
 }
 
 /// A strategic merge patch of all that the kubelet owns in a status; what is not said in it is taken away.

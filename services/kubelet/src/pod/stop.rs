@@ -51,7 +51,8 @@ impl Life {
             && let Some(target) = Target::of(desired)
         {
             let (status, span) = (self.previous.clone(), self.trace.span(pod));
-            host.reporter.send(Report { target, status, span, delete: true, written: self.written.clone() });
+            let (written, number) = (self.written.clone(), self.written.next());
+            host.reporter.send(Report { target, status, span, delete: true, written, number });
         }
         Ok(Next { after: None, finished: true })
     }

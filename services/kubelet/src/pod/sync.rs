@@ -10,6 +10,7 @@ use super::report::{Report, Target};
 use super::status::{self, Inputs, StartFailure};
 use super::trace::Trace;
 use super::view::{self, spec};
+use super::written::Written;
 use super::{gc, termination};
 use crate::cri::state::{PodState, Stage};
 use crate::error::Result;
@@ -20,7 +21,6 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tracing::Instrument as _;
@@ -83,8 +83,11 @@ impl Next {
 
 /// Without any news a Pod is looked at this often: volumes are renewed, and what was missed is found.
 const RESYNC: Duration = Duration::from_secs(60);
-/// While something is awaited that comes soon, it is looked for this often.
-const SOON: Duration = Duration::from_millis(100);
+/// While an init container runs that has just started, it is looked at after a part of the time that it runs already,
+/// but not more and not less often than this.
+const SOON: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
+/// One that runs longer is found to have ended as everything else is.
+const FRESH: Duration = Duration::from_secs(5);
 
 /// One Pod's life.
 pub struct Life {
@@ -98,7 +101,7 @@ pub struct Life {
     pub(super) previous: PodStatus,
     pub(super) trace: Trace,
     pub(super) watchers: Watchers,
-    pub(super) written: Arc<AtomicI64>,
+    pub(super) written: Written,
     pub(super) stumbles: u32,
     pub(super) told: HashMap<String, Instant>,
 }
@@ -123,7 +126,7 @@ impl Life {
             previous,
             trace,
             watchers: Watchers::default(),
-            written: Arc::default(),
+            written: Written::default(),
             stumbles: 0,
             told: HashMap::new(),
         }
@@ -216,8 +219,8 @@ impl Life {
             self.tell(desired, self.status(pod, &state, results, false), &state);
             self.adjust_watchers(pod, &state, results, false, report_probe);
         }
-        if awaits_init(pod, &state) {
-            next.sooner(SOON);
+        if let Some(age) = init_age(pod, &state) {
+            next.sooner((age / 4).clamp(SOON.0, SOON.1));
         }
         if let Some(due) = self.tokens.next_renewal() {
             let left = Duration::try_from(due.duration_since(Timestamp::now())).unwrap_or_default();
@@ -296,7 +299,7 @@ impl Life {
     /// Reports a status if it is news to the API server.
     pub(super) fn tell(&mut self, desired: &Desired, status: PodStatus, state: &PodState) {
         let known = desired.mirror.as_ref().unwrap_or(&desired.pod);
-        let diverged = desired.revision() >= self.written.load(Ordering::Relaxed)
+        let diverged = self.written.is_in(desired.revision())
             && known.status.as_ref().is_some_and(|known| differs(&self.previous, known));
         if status == self.previous && !diverged {
             return;
@@ -305,8 +308,8 @@ impl Life {
         self.trace.note(&status);
         self.previous = status.clone();
         if let Some(target) = Target::of(desired) {
-            let written = self.written.clone();
-            self.host.reporter.send(Report { target, status, span, delete: false, written });
+            let (written, number) = (self.written.clone(), self.written.next());
+            self.host.reporter.send(Report { target, status, span, delete: false, written, number });
         }
         tracing::debug!(pod = view::name(&desired.pod), containers = state.containers.len(), "status reported");
     }
@@ -328,25 +331,32 @@ impl Life {
     }
 
     pub(super) async fn set_up_volumes(&mut self, pod: &Pod, ips: &[String]) -> Result<Volumes> {
-        let host = self.host.clone();
-        let around = host.surroundings(ips);
-        let outcome = host.volumes.set_up(pod, &around, &*host.api.objects, &mut self.tokens).await;
-        outcome.inspect_err(|error| {
-            self.host.api.events.pod(pod, None, true, "FailedMount", error.to_string());
-        })
+        told_volumes(&self.host.clone(), pod, ips, Some(&mut self.tokens)).await
     }
 }
 
-/// Init containers are mostly short: the next one need not wait for the next look at the whole runtime.
-fn awaits_init(pod: &Pod, state: &PodState) -> bool {
+/// Sets up the volumes, and tells what goes wrong. Without `tokens` these are left out.
+pub(super) async fn told_volumes(
+    host: &Host,
+    pod: &Pod,
+    ips: &[String],
+    tokens: Option<&mut Tokens>,
+) -> Result<Volumes> {
+    let outcome = host.volumes.set_up(pod, &host.surroundings(ips), &*host.api.objects, tokens).await;
+    outcome.inspect_err(|error| host.api.events.pod(pod, None, true, "FailedMount", error.to_string()))
+}
+
+/// How long the init container that is waited for has been running, or is over, while that is short: the next one need
+/// not wait for the next look at the whole runtime.
+fn init_age(pod: &Pod, state: &PodState) -> Option<Duration> {
+    if super::restart::is_initialized(pod, state) {
+        return None;
+    }
     let now = Timestamp::now().as_nanosecond();
-    let fresh = |name: &str| {
-        state.active(name).is_some_and(|run| {
-            let age = now - i128::from(run.started_at.max(run.finished_at));
-            age < Duration::from_secs(5).as_nanos() as i128
-        })
-    };
-    !super::restart::is_initialized(pod, state) && view::init_containers(pod).iter().any(|one| fresh(&one.name))
+    let runs = view::init_containers(pod).iter().filter_map(|one| state.active(&one.name));
+    let ages = runs.map(|run| now - i128::from(run.started_at.max(run.finished_at)));
+    let youngest = ages.map(|age| Duration::from_nanos(u64::try_from(age).unwrap_or_default())).min()?;
+    (youngest < FRESH).then_some(youngest)
 }
 
 /// Did somebody else write what only the kubelet should?

@@ -4,7 +4,10 @@
 //! a SubjectAccessReview on `nodes/<subresource>` allows. Only `/healthz` is for all.
 
 mod access;
+mod bridge;
+mod forward;
 pub mod logs;
+mod outcome;
 mod remote;
 mod spdy;
 mod stats;

@@ -5,12 +5,14 @@
 
 mod atomic;
 mod mounts;
+mod needs;
 mod ownership;
 mod payload;
 mod subpath;
 mod tmpfs;
 mod token;
 
+pub use needs::warm;
 pub use token::Tokens;
 
 use crate::api::Objects;
@@ -71,18 +73,18 @@ impl VolumeRoot {
         Ok(())
     }
 
-    /// Makes the volumes of a Pod stand, and brings them up to date.
+    /// Makes the volumes of a Pod stand, and brings them up to date. Without `tokens` these are left out.
     pub async fn set_up(
         &self,
         pod: &Pod,
         around: &Surroundings,
         objects: &dyn Objects,
-        tokens: &mut Tokens,
+        mut tokens: Option<&mut Tokens>,
     ) -> Result<Volumes> {
         self.make_pod_dirs(view::uid(pod))?;
         let mut standing = Volumes::new();
-        for volume in spec(pod).volumes.iter().flatten() {
-            let one = self.one(pod, volume, around, objects, tokens).await.map_err(|error| {
+        for volume in needs::volumes(pod) {
+            let one = self.one(pod, volume, around, objects, tokens.as_deref_mut()).await.map_err(|error| {
                 Error::Pod(format!("MountVolume.SetUp failed for volume \"{}\" : {error}", volume.name))
             })?;
             standing.insert(volume.name.clone(), one);
@@ -100,7 +102,7 @@ impl VolumeRoot {
         volume: &Volume,
         around: &Surroundings,
         objects: &dyn Objects,
-        tokens: &mut Tokens,
+        tokens: Option<&mut Tokens>,
     ) -> Result<Standing> {
         let mut sources = Sources { pod, around, objects, tokens, volume: &volume.name };
         if let Some(source) = &volume.empty_dir {

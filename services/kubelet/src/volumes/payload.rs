@@ -29,7 +29,8 @@ pub(super) struct Sources<'a> {
     pub(super) pod: &'a Pod,
     pub(super) around: &'a Surroundings,
     pub(super) objects: &'a dyn Objects,
-    pub(super) tokens: &'a mut Tokens,
+    /// None: those of service accounts are left out.
+    pub(super) tokens: Option<&'a mut Tokens>,
     pub(super) volume: &'a str,
 }
 
@@ -100,7 +101,9 @@ impl Sources<'_> {
             } else if let Some(source) = &part.downward_api {
                 payload.extend(self.downward(source.items.as_deref().unwrap_or_default(), mode)?);
             } else if let Some(source) = &part.service_account_token {
-                payload.insert(source.path.clone(), self.token(source, mode).await?);
+                if let Some(token) = self.token(source, mode).await? {
+                    payload.insert(source.path.clone(), token);
+                }
             } else {
                 return Err(Error::Pod(format!(
                     "volume {}: a projection that this kubelet does not know",
@@ -112,12 +115,13 @@ impl Sources<'_> {
     }
 
     /// A token is for the user that all containers run as, or for the Pod's group, and else readable by all in the Pod.
-    async fn token(&mut self, source: &ServiceAccountTokenProjection, mode: i32) -> Result<File> {
-        let token = self.tokens.get(self.pod, source, self.objects).await?;
+    async fn token(&mut self, source: &ServiceAccountTokenProjection, mode: i32) -> Result<Option<File>> {
+        let Some(tokens) = self.tokens.as_deref_mut() else { return Ok(None) };
+        let token = tokens.get(self.pod, source, self.objects).await?;
         let owner = only_user(self.pod);
         let group = spec(self.pod).security_context.as_ref().and_then(|context| context.fs_group);
         let mode = if owner.is_some() || group.is_some() { 0o600 } else { mode };
-        Ok(File { owner, ..file(token.into_bytes(), mode) })
+        Ok(Some(File { owner, ..file(token.into_bytes(), mode) }))
     }
 }
 

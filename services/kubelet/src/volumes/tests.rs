@@ -7,9 +7,17 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex};
 
-#[derive(Default)]
 struct Fake {
     maps: Mutex<BTreeMap<String, ConfigMap>>,
+    asked: Mutex<Vec<Option<Vec<String>>>>,
+    /// So many tokens are asked for before one is given.
+    together: tokio::sync::Barrier,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        Self { maps: Mutex::default(), asked: Mutex::default(), together: tokio::sync::Barrier::new(1) }
+    }
 }
 
 impl Fake {
@@ -30,7 +38,9 @@ impl Objects for Fake {
         Err(Error::NotFound(format!("secret \"{name}\" not found")))
     }
 
-    async fn token(&self, _: &str, account: &str, _: TokenRequestSpec) -> Result<TokenRequest> {
+    async fn token(&self, _: &str, account: &str, spec: TokenRequestSpec) -> Result<TokenRequest> {
+        self.asked.lock().unwrap().push(spec.audiences);
+        self.together.wait().await;
         let status = TokenRequestStatus {
             token: Some(format!("token-of-{account}")),
             expiration_timestamp: Some(Time(Timestamp::now() + SignedDuration::from_hours(1))),
@@ -39,10 +49,13 @@ impl Objects for Fake {
     }
 }
 
+/// A Pod that mounts all its volumes.
 fn pod(volumes: serde_json::Value) -> Pod {
+    let named = volumes.as_array().unwrap().iter().map(|volume| volume["name"].as_str().unwrap());
+    let mounts: Vec<_> = named.map(|name| serde_json::json!({"name": name, "mountPath": format!("/{name}")})).collect();
     serde_json::from_value(serde_json::json!({
         "metadata": {"name": "p", "namespace": "n", "uid": "u", "labels": {"a": "b"}},
-        "spec": {"containers": [{"name": "c"}], "volumes": volumes},
+        "spec": {"containers": [{"name": "c", "volumeMounts": mounts}], "volumes": volumes},
     }))
     .unwrap()
 }
@@ -60,7 +73,7 @@ impl World {
 
     async fn set_up(&mut self, volumes: serde_json::Value) -> Result<Volumes> {
         let root = VolumeRoot::new(self.dir.path());
-        root.set_up(&pod(volumes), &Surroundings::default(), &self.fake, &mut self.tokens).await
+        root.set_up(&pod(volumes), &Surroundings::default(), &self.fake, Some(&mut self.tokens)).await
     }
 }
 
@@ -100,6 +113,15 @@ async fn what_is_missing_is_said() {
 }
 
 #[tokio::test]
+async fn a_volume_that_no_container_mounts_is_not_missed() {
+    let world = World::new();
+    let mut pod = pod(serde_json::json!([{"name": "v", "configMap": {"name": "m"}}]));
+    pod.spec.as_mut().unwrap().containers[0].volume_mounts = None;
+    let standing = VolumeRoot::new(world.dir.path()).set_up(&pod, &Surroundings::default(), &world.fake, None).await;
+    assert_eq!(standing.unwrap(), Volumes::new());
+}
+
+#[tokio::test]
 async fn no_path_leads_out_of_the_volume() {
     let mut world = World::new();
     world.fake.put("m", serde_json::json!({"a": "1"}));
@@ -127,6 +149,29 @@ async fn tokens_and_fields_are_projected_into_memory() {
     );
     let stat = nix::sys::statfs::statfs(&path).unwrap();
     assert_eq!(stat.filesystem_type(), nix::sys::statfs::TMPFS_MAGIC);
+}
+
+#[tokio::test]
+async fn tokens_are_fetched_side_by_side_and_once() {
+    let mut world = World::new();
+    world.fake.together = tokio::sync::Barrier::new(2);
+    let token = |path: &str, audience: &str| serde_json::json!({"serviceAccountToken": {"path": path, "audience": audience, "expirationSeconds": 3607}});
+    let volumes = serde_json::json!([
+        {"name": "v", "projected": {"sources": [token("a", "one"), token("b", "two")]}},
+        {"name": "w", "projected": {"sources": [token("c", "one")]}},
+    ]);
+    let (pod, root) = (pod(volumes.clone()), VolumeRoot::new(world.dir.path()));
+    // Everything but tokens stands first.
+    let around = Surroundings::default();
+    let standing = root.set_up(&pod, &around, &world.fake, None).await.unwrap();
+    assert!(world.fake.asked.lock().unwrap().is_empty() && !standing["v"].path.join("a").exists());
+    let fetched = world.tokens.fetch(&pod, &world.fake);
+    tokio::time::timeout(std::time::Duration::from_secs(10), fetched).await.expect("one waits for the other");
+    let standing = world.set_up(volumes).await.unwrap();
+    for (volume, file) in [("v", "a"), ("v", "b"), ("w", "c")] {
+        assert_eq!(std::fs::read_to_string(standing[volume].path.join(file)).unwrap(), "token-of-default");
+    }
+    assert_eq!(world.fake.asked.lock().unwrap().len(), 2, "one for each audience");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use tracing::Instrument as _;
 use trireme_client::backoff::Backoff;
-use trireme_client::{Claim, Client, Error, EventRecorder, EventType, Fence, context};
+use trireme_client::{Claim, Client, Error, EventType, Fence, SeriesRecorder, context};
 use trireme_telemetry::SpanExt as _;
 
 use super::SharedPod;
@@ -16,7 +16,7 @@ pub(super) struct Binder {
     pub(super) claim: Claim,
     /// The claim under which the pod was given its room. It is never taken anew: once it is lost the room may be another's.
     pub(super) fence: Fence,
-    pub(super) recorder: EventRecorder,
+    pub(super) recorder: SeriesRecorder,
 }
 
 /// Why a pod was not bound.
@@ -34,7 +34,7 @@ impl Binder {
         match &bound {
             Ok(()) => {
                 let text = format!("Successfully assigned {}/{} to {node}", pod.namespace(), pod.name());
-                self.recorder.event(pod.pod.as_ref(), EventType::Normal, "Scheduled", text);
+                self.recorder.event(pod.pod.as_ref(), None, EventType::Normal, ("Scheduled", "Binding"), text);
                 tracing::info!(pod = %pod.key(), node, "bound");
             }
             Err(failure) => span.fail(failure.why.clone()),

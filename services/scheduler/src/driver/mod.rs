@@ -15,7 +15,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use trireme_client::{Claim, Client, Clock, EventRecorder, Fence, Subscription, Tasks};
+use trireme_client::{Claim, Client, Clock, Fence, SeriesRecorder, Subscription, Tasks};
 
 use crate::algorithm::{AtRandom, TieBreak};
 use crate::cache::Cache;
@@ -36,6 +36,7 @@ pub(crate) struct Parts {
     pub(crate) clock: Clock,
     pub(crate) tasks: Tasks,
     pub(crate) scheduler_name: String,
+    pub(crate) host_name: String,
     pub(crate) trace_window: Duration,
 }
 
@@ -52,7 +53,7 @@ enum Report {
 pub(crate) struct Scheduler {
     parts: Parts,
     informers: Informers,
-    recorder: EventRecorder,
+    recorder: SeriesRecorder,
     profile: Profile,
     ties: Box<dyn TieBreak>,
     cache: Cache,
@@ -86,7 +87,8 @@ impl Scheduler {
             namespaces: informers.namespaces.subscribe(),
             reports: hear,
         };
-        let recorder = EventRecorder::new(&parts.client, &parts.scheduler_name, "", &parts.clock, &parts.tasks);
+        let instance = format!("{}-{}", parts.scheduler_name, parts.host_name);
+        let recorder = SeriesRecorder::new(&parts.client, &parts.scheduler_name, &instance, &parts.clock, &parts.tasks);
         let tasks = parts.tasks.clone();
         let scheduler = Self {
             parts,

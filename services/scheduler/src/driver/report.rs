@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use serde_json::{Value, json};
 use tracing::Instrument as _;
+use trireme_client::events::reference;
 use trireme_client::{DeleteParams, Error, EventType, Patch, PatchParams, context};
 use trireme_machinery::time;
 
@@ -34,7 +35,8 @@ impl Reason {
 impl Scheduler {
     /// Tells about a failed attempt, and makes victims go. Does not wait for the writes.
     pub(super) fn tell_failure(&self, pod: &SharedPod, reason: Reason, message: String, victims: Option<Victims>) {
-        self.recorder.event(pod.pod.as_ref(), EventType::Warning, "FailedScheduling", shortened(&message));
+        let what = ("FailedScheduling", "Scheduling");
+        self.recorder.event(pod.pod.as_ref(), None, EventType::Warning, what, shortened(&message));
         let nominated = victims.as_ref().map(|victims| victims.node.clone());
         let patch = status_patch(pod, reason, &message, nominated.as_deref(), self.parts.clock.now());
         if patch.is_none() && victims.is_none() {
@@ -63,7 +65,9 @@ impl Scheduler {
                 if deleted.is_ok() {
                     metrics::counter!("scheduler_preemption_victims_total").increment(1);
                     let text = format!("Preempted by pod {} on node {}", pod.uid(), victim.node_name());
-                    recorder.event(victim.pod.as_ref(), EventType::Normal, "Preempted", text);
+                    let what = ("Preempted", "Preempting");
+                    let preemptor = Some(reference(pod.pod.as_ref()));
+                    recorder.event(victim.pod.as_ref(), preemptor, EventType::Normal, what, text);
                 }
                 complain(&victim, "it was not made to go", deleted.map(|_| ()));
             }
