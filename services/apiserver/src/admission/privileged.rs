@@ -50,10 +50,10 @@ fn privileged(object: &Value, way: &[&'static str]) -> ErrorList {
     let (mut spec, mut path) = (object, None::<Path>);
     for step in way {
         spec = &spec[*step];
-        path = Some(path.map_or_else(|| Path::new(*step), |path| path.child(*step)));
+        path = Some(path.map_or_else(|| Path::new(step), |path| path.child(step)));
     }
     let mut errors = ErrorList::new();
-    for (list, path) in CONTAINERS.iter().filter_map(|list| Some((*list, path.as_ref()?.child(*list)))) {
+    for (list, path) in CONTAINERS.iter().filter_map(|list| Some((*list, path.as_ref()?.child(list)))) {
         for (index, container) in items(&spec[list]).enumerate() {
             if container["securityContext"]["privileged"] == true {
                 let at = path.index(index).child("securityContext").child("privileged");

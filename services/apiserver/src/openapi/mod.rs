@@ -98,7 +98,7 @@ impl OpenApi {
             let mut documents = BTreeMap::new();
             for (group, version) in self.group_versions() {
                 let key = names::document_key(&group, &version);
-                let document = self.document(&group, &version, |document| Kept::of(document));
+                let document = self.document(&group, &version, Kept::of);
                 let url = format!("{PREFIX}/{key}?hash={}", document.hash);
                 listed.insert(key.clone(), json!({"serverRelativeURL": url}));
                 documents.insert(key, document);
@@ -166,7 +166,7 @@ impl OpenApi {
     }
 
     fn v2(&self) -> &Kept {
-        self.v2.get_or_init(|| self.swagger(|document| Kept::of(document)))
+        self.v2.get_or_init(|| self.swagger(Kept::of))
     }
 }
 

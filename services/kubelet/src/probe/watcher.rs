@@ -151,7 +151,9 @@ impl Watcher {
         let mut run = Run::default();
         loop {
             ticks.tick().await;
-            let success = self.ask(timeout).await;
+            // An attempt that told nothing counts for nothing, as upstream's prober has it: while the runtime is away
+            // nobody knows how a container is, and none may be killed for that.
+            let Some(success) = self.ask(timeout).await else { continue };
             let length = run.count(success);
             if length < if success { success_threshold } else { failure_threshold } {
                 continue;
@@ -177,7 +179,8 @@ impl Watcher {
         delay.saturating_sub(Duration::from_nanos(u64::try_from(age).unwrap_or_default()))
     }
 
-    async fn ask(&self, timeout: Duration) -> bool {
+    /// How the container is; nothing if no attempt told.
+    async fn ask(&self, timeout: Duration) -> Option<bool> {
         let mut last = None;
         for _ in 0..ATTEMPTS {
             let result = match Check::of(&self.probe, &self.container, &self.ip) {
@@ -185,10 +188,10 @@ impl Watcher {
                 Err(failure) => Err(failure),
             };
             match result {
-                Ok(()) => return true,
+                Ok(()) => return Some(true),
                 Err(Failure::Failed(output)) => {
                     self.tell(format!("{} probe failed: {output}", self.kind.title()));
-                    return false;
+                    return Some(false);
                 }
                 Err(Failure::Errored(error)) => last = Some(error),
             }
@@ -196,7 +199,7 @@ impl Watcher {
         if let Some(error) = last {
             self.tell(format!("{} probe errored and resulted in unknown state: {error}", self.kind.title()));
         }
-        false
+        None
     }
 
     fn tell(&self, message: String) {
