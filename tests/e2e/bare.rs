@@ -4,6 +4,7 @@
 //! It downloads, compiles everything for release, and takes a quarter of an hour on two cores, so the gate leaves it
 //! out: `cargo xtask e2e --run-ignored only bare`. `$TRIREME_BARE_TARGET` names a folder of this machine that becomes the
 //! clone's target folder, so that the next run compiles less.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a quarter of an hour should say what it does")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

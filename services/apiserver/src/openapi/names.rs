@@ -46,6 +46,5 @@ mod tests {
         assert_eq!(operation_part("", "v1"), "CoreV1");
         assert_eq!(operation_part("flowcontrol.apiserver.k8s.io", "v1"), "FlowcontrolApiserverV1");
         assert_eq!(tag("apps", "v1"), "apps_v1");
-        assert_eq!(group_version("apis/apps/v1"), Some(("apps".into(), "v1".into())));
     }
 }
