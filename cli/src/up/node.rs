@@ -134,6 +134,8 @@ runtime_type = "io.containerd.runc.v2"
             format!("--container-runtime-endpoint=unix://{}", self.socket().display()),
             format!("--cgroup-root={}", self.plan.instance.cgroup(self.n)),
             "--cgroup-driver=cgroupfs".to_owned(),
+            // A developer's disk is often nearly full, and no image garbage collection helps here: as kind has it.
+            "--eviction-hard=memory.available<100Mi,nodefs.available<0%,nodefs.inodesFree<0%".to_owned(),
             format!("--port={}", self.port("kubelet")?),
             format!("--tls-cert-file={}", serving.cert.display()),
             format!("--tls-private-key-file={}", serving.key.display()),

@@ -2,6 +2,7 @@
 
 use crate::cgroup::{self, Driver};
 use crate::error::{Error, Result};
+use crate::thresholds::Thresholds;
 use clap::Parser;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -87,6 +88,9 @@ pub struct Flags {
     /// How many Pods run at most
     #[arg(long, value_name = "N")]
     pub max_pods: Option<i64>,
+    /// Below what of a resource the node is under pressure [default: memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%]
+    #[arg(long, value_name = "SIGNAL<AMOUNT,…")]
+    pub eviction_hard: Option<String>,
     /// Only for compatibility: the runtime knows its pause image
     #[arg(long, value_name = "IMAGE", hide = true)]
     pub pod_infra_container_image: Option<String>,
@@ -199,6 +203,8 @@ pub struct Config {
     pub log_max_files: usize,
     /// What is not for Pods: by resource, reserved amounts and eviction thresholds.
     pub reserved: Vec<(String, String)>,
+    /// Below what the node is under pressure.
+    pub thresholds: Thresholds,
 }
 
 impl Config {
@@ -234,17 +240,10 @@ impl Config {
         let bytes = |text: String| trireme_machinery::quantity::Quantity::parse(&text).map(|quantity| quantity.value());
         let log_max = file.container_log_max_size.map(bytes).transpose();
         let log_max = log_max.map_err(|error| Error::Config(format!("containerLogMaxSize: {error}")))?;
-        let eviction = if file.eviction_hard.is_empty() {
-            let defaults = [("memory.available", "100Mi"), ("nodefs.available", "10%")];
-            defaults.into_iter().map(|(signal, amount)| (signal.to_owned(), amount.to_owned())).collect()
-        } else {
-            file.eviction_hard
+        let thresholds = match &flags.eviction_hard {
+            Some(text) => Thresholds::parse(text)?,
+            None => Thresholds::of(file.eviction_hard)?,
         };
-        let evicted = eviction.into_iter().filter_map(|(signal, amount)| match signal.as_str() {
-            "memory.available" => Some(("memory".to_owned(), amount)),
-            "nodefs.available" => Some(("ephemeral-storage".to_owned(), amount)),
-            _ => None,
-        });
         Ok(Self {
             client: flags.client,
             runtime_endpoint: flags
@@ -288,7 +287,8 @@ impl Config {
             },
             log_max_bytes: log_max.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(10 << 20),
             log_max_files: file.container_log_max_files.unwrap_or(5).max(2),
-            reserved: file.system_reserved.into_iter().chain(file.kube_reserved).chain(evicted).collect(),
+            reserved: file.system_reserved.into_iter().chain(file.kube_reserved).chain(thresholds.reserved()).collect(),
+            thresholds,
         })
     }
 }

@@ -34,6 +34,7 @@ pub mod probe;
 mod rotation;
 pub mod server;
 pub mod sources;
+pub mod thresholds;
 pub mod volumes;
 
 pub use config::{Config, Flags};

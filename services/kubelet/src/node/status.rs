@@ -6,6 +6,7 @@ use super::runtime::Condition;
 use crate::config::Config;
 use crate::cri::{Cri, Identity};
 use crate::host::{Allocatable, Machine};
+use crate::thresholds::Thresholds;
 use k8s_openapi::api::core::v1::{
     ContainerImage, DaemonEndpoint, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeStatus,
 };
@@ -19,7 +20,6 @@ use std::time::{Duration, Instant};
 const IMAGES: usize = 50;
 /// The runtime must have been seen whole within this time.
 const RELIST: Duration = Duration::from_secs(180);
-const MEMORY_LOW: i64 = 100 << 20;
 
 /// What a status is made of.
 pub(super) struct Inputs<'a> {
@@ -89,8 +89,8 @@ fn conditions(inputs: &Inputs<'_>) -> Vec<NodeCondition> {
         let (reason, message) = if bad { (bad_reason, bad_words) } else { (good_reason, good_words) };
         condition(inputs, type_, bad, reason, message)
     };
-    let memory = meminfo("MemAvailable").is_ok_and(|bytes| bytes < MEMORY_LOW);
-    let disk = disk_is_full(&inputs.config.root_dir);
+    let memory = memory_is_scarce(&inputs.config.thresholds);
+    let disk = disk_is_full(&inputs.config.root_dir, &inputs.config.thresholds);
     let pids = pids_are_scarce();
     vec![
         pressure(
@@ -149,12 +149,19 @@ fn condition(inputs: &Inputs<'_>, type_: &str, status: bool, reason: &str, messa
     }
 }
 
-/// Upstream's thresholds: a tenth of the bytes, a twentieth of the inodes.
-fn disk_is_full(dir: &std::path::Path) -> bool {
+fn memory_is_scarce(thresholds: &Thresholds) -> bool {
+    let read = |name| meminfo(name).ok().and_then(|bytes| u64::try_from(bytes).ok());
+    let (available, total) = (read("MemAvailable"), read("MemTotal"));
+    available.zip(total).is_some_and(|(available, total)| thresholds.is_crossed("memory.available", available, total))
+}
+
+fn disk_is_full(dir: &std::path::Path, thresholds: &Thresholds) -> bool {
     let Ok(stat) = nix::sys::statvfs::statvfs(dir) else { return false };
-    let bytes = stat.blocks_available() * 10 < stat.blocks();
-    let inodes = stat.files() > 0 && stat.files_available() * 20 < stat.files();
-    bytes || inodes
+    thresholds.is_crossed(
+        "nodefs.available",
+        stat.blocks_available() * stat.fragment_size(),
+        stat.blocks() * stat.fragment_size(),
+    ) || (stat.files() > 0 && thresholds.is_crossed("nodefs.inodesFree", stat.files_available(), stat.files()))
 }
 
 fn pids_are_scarce() -> bool {
