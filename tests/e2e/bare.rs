@@ -1,10 +1,10 @@
 //! The README's two commands on a bare machine: a fresh Debian root in its own mount, PID, host name and network
 //! namespaces, with git's clone and Rust added and nothing else.
 //!
-//! It downloads, compiles everything for release, and takes a quarter of an hour on two cores, so the gate leaves it
+//! It downloads, compiles everything for release, and takes about half an hour on two cores, so the gate leaves it
 //! out: `cargo xtask e2e --run-ignored only bare`. `$TRIREME_BARE_TARGET` names a folder of this machine that becomes the
 //! clone's target folder, so that the next run compiles less.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a quarter of an hour should say what it does")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "half an hour should say what it does")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ const NAMESPACE: &str = "trireme-bare";
 const LINK: &str = "tri-bare";
 
 #[test]
-#[ignore = "compiles everything for release on a machine made for it: a quarter of an hour, and needs the network"]
+#[ignore = "compiles everything for release on a machine made for it: half an hour, and needs the network"]
 fn two_commands_on_a_bare_machine() -> anyhow::Result<()> {
     let mut machine = Machine::new()?;
     let outcome = check(&mut machine);
@@ -38,7 +38,7 @@ fn two_commands_on_a_bare_machine() -> anyhow::Result<()> {
 }
 
 fn check(machine: &mut Machine) -> anyhow::Result<()> {
-    let said = machine.run("cd /root/trireme && cargo xtask up")?;
+    let said = machine.run("cd ~/trireme && cargo xtask up")?;
     println!("{said}");
     // What it tells its user to type.
     let export = |name: &str| said.lines().map(str::trim).find(|l| l.starts_with(&format!("export {name}=")));
@@ -72,17 +72,17 @@ fn check(machine: &mut Machine) -> anyhow::Result<()> {
         silent.map_or(Ok(()), |name| bail!("{name} did not answer: {answers}"))
     })?;
 
-    println!("{}", machine.run("cd /root/trireme && cargo xtask up")?);
-    println!("{}", machine.run("cd /root/trireme && target/release/trireme down")?);
+    println!("{}", machine.run("cd ~/trireme && cargo xtask up")?);
+    println!("{}", machine.run("cd ~/trireme && target/release/trireme down")?);
     let left = machine.run("ps -eo args= | grep -E '[t]rireme-|[c]ontainerd|[n]ats-server' || true")?;
     assert_eq!(left, "", "`down` stops it all");
-    println!("{}", machine.run("cd /root/trireme && cargo xtask up --no-build")?);
+    println!("{}", machine.run("cd ~/trireme && cargo xtask up --no-build")?);
     assert_eq!(
         machine.json("kubectl get pods -A -o json")?.iter().map(uid).collect::<Vec<_>>(),
         pods.iter().map(uid).collect::<Vec<_>>(),
         "the next `up` finds everything as it was"
     );
-    machine.run("cd /root/trireme && target/release/trireme down").map(drop)
+    machine.run("cd ~/trireme && target/release/trireme down").map(drop)
 }
 
 fn uid(object: &Value) -> Option<&str> {
