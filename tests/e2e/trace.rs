@@ -11,8 +11,14 @@ use crate::support::{LONG, WEB, http_get, ready_pods};
 const SERVICES: [&str; 6] = ["apiserver", "store", "controllers", "scheduler", "kubelet", "proxy"];
 
 /// The hops whose propagation can be switched off, and what the check says then.
-const HOPS: [(&str, &str); 6] =
-    [("store", ""), ("bus", ""), ("watch", ""), ("informer", ""), ("apiserver", ""), ("cri", "")];
+const HOPS: [(&str, &str); 6] = [
+    ("store", "store is not in the trace"),
+    ("bus", "controllers is not in the trace"),
+    ("watch", "controllers is not in the trace"),
+    ("informer", "controllers is not in the trace"),
+    ("apiserver", "mvcc.apply of store"),
+    ("cri", "cri.RunPodSandbox of kubelet"),
+];
 
 /// What an apply of two Pods makes somebody tell, at least.
 const SPANS: [(&str, &str, usize); 6] = [
