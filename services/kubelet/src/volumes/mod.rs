@@ -144,9 +144,7 @@ impl VolumeRoot {
         };
         if fresh || mounted {
             ownership::open_to_all(&path)?;
-            if let Some(group) = fs_group(pod) {
-                ownership::give_to_group(&path, group, false)?;
-            }
+            ownership::give_to_group(&path, fs_group(pod)?, false)?;
         }
         Ok(Standing { path, read_only: false })
     }
@@ -162,8 +160,9 @@ impl VolumeRoot {
     }
 }
 
-fn fs_group(pod: &Pod) -> Option<i64> {
-    spec(pod).security_context.as_ref()?.fs_group
+fn fs_group(pod: &Pod) -> Result<Option<u32>> {
+    let Some(group) = spec(pod).security_context.as_ref().and_then(|context| context.fs_group) else { return Ok(None) };
+    u32::try_from(group).map(Some).map_err(|_| Error::Pod(format!("fsGroup {group} is out of range")))
 }
 
 fn write(pod: &Pod, path: &Path, payload: &Payload, in_memory: bool) -> Result<()> {
@@ -172,11 +171,7 @@ fn write(pod: &Pod, path: &Path, payload: &Payload, in_memory: bool) -> Result<(
         tmpfs::mount(path, None)?;
     }
     ownership::open_to_all(path)?;
-    let changed = atomic::write(path, payload)?;
-    if changed && let Some(group) = fs_group(pod) {
-        ownership::give_to_group(path, group, true)?;
-    }
-    Ok(())
+    atomic::write(path, payload, fs_group(pod)?).map(drop)
 }
 
 /// hostPath makes what its type says may be made, and refuses what is not of its type.
