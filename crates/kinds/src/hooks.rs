@@ -101,6 +101,11 @@ pub trait Hooks: fmt::Debug + Send + Sync {
         ErrorList::new()
     }
 
+    /// Removes what is checked but not kept. Runs after validation.
+    fn settle_stored(&self, obj: &mut Value) {
+        let _ = obj;
+    }
+
     /// Warnings that go with the answer to a create or an update (`old` is the object before).
     fn warnings(&self, obj: &Value, old: Option<&Value>) -> Vec<String> {
         let _ = (obj, old);

@@ -157,6 +157,7 @@ impl Kind {
     /// Makes an object what is left of it in Kubernetes' store, and so in every answer: protobuf knows no empty lists
     /// and maps, so where Go's encoder writes them they become `null`. Runs last, before the object is stored.
     pub fn settle_stored(&self, obj: &mut Value) {
+        self.hooks.settle_stored(obj);
         zero::settle_stored(&self.schema, self.ty, obj);
     }
 

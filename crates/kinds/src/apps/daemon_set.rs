@@ -2,6 +2,7 @@
 
 use crate::cells;
 use crate::check::{Node, immutable, in_order};
+use crate::core::pod_warnings;
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, containers, field, images, wide};
@@ -38,6 +39,13 @@ impl Hooks for DaemonSet {
         let had = meta::annotation(old, TEMPLATE_GENERATION).and_then(|g| g.parse::<i64>().ok()).unwrap_or_default();
         let changed = new["spec"]["template"] != old["spec"]["template"];
         meta::set_annotation(new, TEMPLATE_GENERATION, &(had + i64::from(changed)).to_string());
+    }
+
+    fn warnings(&self, set: &Value, old: Option<&Value>) -> Vec<String> {
+        match old {
+            Some(old) if old["spec"]["template"] == set["spec"]["template"] => Vec::new(),
+            _ => pod_warnings::of_template(set, &["spec", "template"]),
+        }
     }
 
     fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {

@@ -2,6 +2,7 @@
 
 use crate::cells;
 use crate::check::{Node, immutable, in_order};
+use crate::core::pod_warnings;
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, containers, field, images, wide, words};
@@ -43,6 +44,11 @@ impl Hooks for Deployment {
                 }
             }
         }
+    }
+
+    fn warnings(&self, deployment: &Value, old: Option<&Value>) -> Vec<String> {
+        let name = pod_warnings::of_name(deployment, old, "Pod names and hostnames");
+        name.into_iter().chain(pod_warnings::of_workload(deployment, old, &["spec", "template"])).collect()
     }
 
     fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
@@ -88,9 +94,7 @@ fn validate(deployment: &Value, errors: &mut ErrorList) {
     let spec = Node::of(deployment, "spec");
     spec.nonnegative("replicas", errors);
     workload::selector(&spec, "deployment", errors);
-    if spec.has("selector") {
-        workload::template_labels(&spec, false, Some("invalid label selector"), errors);
-    }
+    workload::template_labels(&spec, false, Some("invalid label selector"), errors);
     workload::template(&spec, errors);
     workload::always_running(&spec, &spec.get("template"), "ReplicaSet", errors);
     strategy(&spec.get("strategy"), errors);

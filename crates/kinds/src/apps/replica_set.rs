@@ -2,6 +2,7 @@
 
 use crate::cells;
 use crate::check::{Node, immutable};
+use crate::core::pod_warnings;
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, containers, field, images, wide};
@@ -30,6 +31,11 @@ impl Hooks for ReplicaSet {
 
     fn selectable_field_names(&self) -> &'static [&'static str] {
         &["status.replicas"]
+    }
+
+    fn warnings(&self, set: &Value, old: Option<&Value>) -> Vec<String> {
+        let name = pod_warnings::of_name(set, old, "Pod names and hostnames");
+        name.into_iter().chain(pod_warnings::of_workload(set, old, &["spec", "template"])).collect()
     }
 
     fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
@@ -71,9 +77,7 @@ fn validate(set: &Value, errors: &mut ErrorList) {
     spec.nonnegative("replicas", errors);
     spec.nonnegative("minReadySeconds", errors);
     workload::selector(&spec, "deployment", errors);
-    if spec.has("selector") {
-        workload::template_labels(&spec, false, Some("invalid label selector"), errors);
-    }
+    workload::template_labels(&spec, false, Some("invalid label selector"), errors);
     workload::template(&spec, errors);
     workload::always_running(&spec, &spec.get("template"), "ReplicaSet", errors);
 }

@@ -2,7 +2,7 @@
 
 use crate::cells;
 use crate::check::{NOT_NEGATIVE, Node, immutable, in_order};
-use crate::core::pod_spec;
+use crate::core::{pod_spec, pod_warnings};
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, containers, images, words};
@@ -29,6 +29,15 @@ struct StatefulSet;
 impl Hooks for StatefulSet {
     fn table(&self) -> &'static [TableColumn] {
         TABLE
+    }
+
+    fn warnings(&self, set: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut warnings = pod_warnings::of_workload(set, old, &["spec", "template"]);
+        if cells::int(set, "spec.revisionHistoryLimit") < 0 {
+            let why = "a negative value retains all historical revisions; a value >= 0 is recommended";
+            warnings.push(format!("spec.revisionHistoryLimit: {why}"));
+        }
+        warnings
     }
 
     fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
@@ -91,9 +100,7 @@ fn validate(set: &Value, errors: &mut ErrorList) {
         spec.named("serviceName", names::is_dns1123_label, errors);
     }
     workload::selector(&spec, "statefulset", errors);
-    if spec.has("selector") {
-        workload::template_labels(&spec, false, Some(""), errors);
-    }
+    workload::template_labels(&spec, false, Some(""), errors);
     template(&spec, errors);
     workload::always_running(&spec, &spec.get("template"), "StatefulSet", errors);
 }

@@ -9,6 +9,7 @@ use trireme_machinery::meta;
 use trireme_machinery::path::Path;
 
 use crate::cells;
+use crate::core::pod_warnings;
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, containers, field, images, wide};
@@ -29,6 +30,12 @@ struct CronJob;
 impl Hooks for CronJob {
     fn table(&self) -> &'static [TableColumn] {
         TABLE
+    }
+
+    fn warnings(&self, job: &Value, old: Option<&Value>) -> Vec<String> {
+        let name = pod_warnings::of_name(job, old, "Pod names and hostnames");
+        let template = ["spec", "jobTemplate", "spec", "template"];
+        name.into_iter().chain(pod_warnings::of_workload(job, old, &template)).collect()
     }
 
     fn validate(&self, job: &Value, _: &Context<'_>) -> ErrorList {

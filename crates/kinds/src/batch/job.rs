@@ -13,6 +13,7 @@ use trireme_machinery::path::Path;
 use trireme_machinery::tree;
 
 use crate::cells;
+use crate::core::pod_warnings;
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, containers, field, images, wide, words};
@@ -50,8 +51,8 @@ impl Hooks for Job {
     }
 
     fn warnings(&self, job: &Value, old: Option<&Value>) -> Vec<String> {
-        let _ = (job, old);
-        Vec::new()
+        let name = pod_warnings::of_name(job, old, "Pod names and hostnames");
+        name.into_iter().chain(pod_warnings::of_workload(job, old, &["spec", "template"])).collect()
     }
 
     fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {

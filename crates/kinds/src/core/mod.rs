@@ -17,6 +17,7 @@ mod pod;
 pub(crate) mod pod_spec;
 mod pod_template;
 mod pod_update;
+pub(crate) mod pod_warnings;
 mod qos;
 mod replication_controller;
 mod resource_quota;
@@ -25,6 +26,7 @@ mod service;
 mod service_account;
 mod service_update;
 mod service_validate;
+mod service_warnings;
 
 pub(crate) use defaults::DEFAULTS;
 pub(crate) use service_validate::endpoint_ip;

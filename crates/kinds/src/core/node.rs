@@ -60,6 +60,19 @@ impl Hooks for NodeRules {
         (cells::at(node, name) == &Value::Bool(true)).to_string()
     }
 
+    fn warnings(&self, node: &Value, old: Option<&Value>) -> Vec<String> {
+        let _ = old;
+        let spec = Node::of(node, "spec");
+        let mut warnings = Vec::new();
+        if spec.has("configSource") {
+            warnings.push("spec.configSource: the feature is removed".to_owned());
+        }
+        if !spec.is_empty("externalID") {
+            warnings.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
+        }
+        warnings
+    }
+
     fn validate(&self, node: &Value, _: &Context<'_>) -> ErrorList {
         let mut errors = ErrorList::new();
         validate(node, &mut errors);

@@ -6,8 +6,9 @@ use trireme_machinery::field::ErrorList;
 use trireme_machinery::gvk::GroupVersionKind;
 use trireme_machinery::meta;
 
-use super::{pod_spec, pod_update, qos};
+use super::{pod_spec, pod_update, pod_warnings, qos};
 use crate::cells;
+use crate::check::Node;
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, field, wide, words};
@@ -110,6 +111,15 @@ impl Hooks for Pod {
                 new["status"][key] = value.clone();
             }
         }
+    }
+
+    fn warnings(&self, pod: &Value, old: Option<&Value>) -> Vec<String> {
+        // People change Pods through what made them.
+        if old.is_some() {
+            return Vec::new();
+        }
+        let name = pod_warnings::of_name(pod, old, "the Pod's hostname");
+        name.into_iter().chain(pod_warnings::of(&Node::root(pod))).collect()
     }
 
     fn validate(&self, pod: &Value, _: &Context<'_>) -> ErrorList {

@@ -2,7 +2,7 @@
 
 use crate::cells;
 use crate::check::Node;
-use crate::core::pod_spec;
+use crate::core::{pod_spec, pod_warnings};
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
 use crate::table::{NAME, TableColumn, column, words};
@@ -20,6 +20,10 @@ struct PodTemplate;
 impl Hooks for PodTemplate {
     fn table(&self) -> &'static [TableColumn] {
         TABLE
+    }
+
+    fn warnings(&self, template: &Value, old: Option<&Value>) -> Vec<String> {
+        pod_warnings::of_workload(template, old, &["template"])
     }
 
     fn validate(&self, template: &Value, _: &Context<'_>) -> ErrorList {

@@ -2,7 +2,7 @@
 
 use crate::cells;
 use crate::check::Node;
-use crate::core::pod_spec;
+use crate::core::{pod_spec, pod_warnings};
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
 use crate::table::{AGE, NAME, TableColumn, column, containers, field, images, wide};
@@ -33,6 +33,11 @@ impl Hooks for ReplicationController {
 
     fn selectable_field_names(&self) -> &'static [&'static str] {
         &["status.replicas"]
+    }
+
+    fn warnings(&self, controller: &Value, old: Option<&Value>) -> Vec<String> {
+        let name = pod_warnings::of_name(controller, old, "Pod names and hostnames");
+        name.into_iter().chain(pod_warnings::of_workload(controller, old, &["spec", "template"])).collect()
     }
 
     fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {

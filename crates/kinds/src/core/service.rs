@@ -41,6 +41,20 @@ impl Hooks for Service {
         super::service_update::drop_what_the_type_has_not(new, old);
     }
 
+    fn warnings(&self, service: &Value, old: Option<&Value>) -> Vec<String> {
+        let _ = old;
+        super::service_warnings::of(service)
+    }
+
+    fn settle_stored(&self, service: &mut Value) {
+        // What an ExternalName has no use for is not shown, though it was said.
+        if cells::str(service, "spec.type") == "ExternalName"
+            && let Some(spec) = service["spec"].as_object_mut()
+        {
+            spec.remove("internalTrafficPolicy");
+        }
+    }
+
     fn validate(&self, service: &Value, _: &Context<'_>) -> ErrorList {
         let mut errors = ErrorList::new();
         super::service_validate::validate(service, &mut errors);

@@ -22,6 +22,17 @@ impl Hooks for CsiDriver {
         TABLE
     }
 
+    fn warnings(&self, driver: &Value, old: Option<&Value>) -> Vec<String> {
+        let spec = Node::of(driver, "spec");
+        let unsafe_tokens = !spec.is_empty("tokenRequests") && !spec.has("serviceAccountTokenInSecrets");
+        let told = (old.is_none() && unsafe_tokens).then(|| {
+            "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible \
+             logging of tokens in volume attributes"
+                .to_owned()
+        });
+        told.into_iter().collect()
+    }
+
     fn validate(&self, obj: &Value, _: &Context<'_>) -> ErrorList {
         let mut errors = ErrorList::new();
         validate(obj, &mut errors);

@@ -163,7 +163,8 @@ impl Engine {
         }
         prepare(context, kind, subresource, &mut new, &old);
         validate(context, kind, subresource, &new, &old)?;
-        for warning in kind.hooks.warnings(&new, Some(&old)) {
+        // Who writes a status is no one to be warned of the rest.
+        for warning in subresource.is_empty().then(|| kind.hooks.warnings(&new, Some(&old))).into_iter().flatten() {
             context.warn(warning);
         }
         admission.validate(&new, Some(&old)).await?;
