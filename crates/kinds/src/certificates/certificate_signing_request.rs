@@ -12,7 +12,7 @@ use crate::cells;
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
 use crate::rules::NameRule;
-use crate::table::{AGE, NAME, TableColumn, column, field};
+use crate::table::{AGE, NAME, TableColumn, column, field, words};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -80,22 +80,26 @@ impl Hooks for CertificateSigningRequest {
 static TABLE: &[TableColumn] = &[
     NAME,
     AGE,
-    column("SignerName", "string", field("certificates.v1.CertificateSigningRequestSpec", "signerName"), |o, _| {
-        cells::text_or(o, "spec.signerName", "<none>")
-    }),
-    column("Requestor", "string", field("certificates.v1.CertificateSigningRequestSpec", "request"), |o, _| {
-        cells::text(o, "spec.username")
-    }),
+    column("SignerName", "string", words(SIGNER), |o, _| cells::text_or(o, "spec.signerName", "<none>")),
+    column("Requestor", "string", words("Base64-encoded PKCS#10 CSR data"), |o, _| cells::text(o, "spec.username")),
     column(
         "RequestedDuration",
         "string",
         field("certificates.v1.CertificateSigningRequestSpec", "expirationSeconds"),
         |o, _| cells::at(o, "spec.expirationSeconds").as_i64().map_or_else(|| "<none>".to_owned(), cells::human).into(),
     ),
-    column("Condition", "string", field("certificates.v1.CertificateSigningRequestStatus", "conditions"), |o, _| {
+    column("Condition", "string", words("Conditions applied to the request, such as approval or denial."), |o, _| {
         condition(o).into()
     }),
 ];
+
+/// What the columns say is what the fields meant in v1beta1.
+const SIGNER: &str = "Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. If \
+                      empty, it will be defaulted:\n 1. If it's a kubelet client certificate, it is assigned\n    \
+                      \"kubernetes.io/kube-apiserver-client-kubelet\".\n 2. If it's a kubelet serving certificate, it is \
+                      assigned\n    \"kubernetes.io/kubelet-serving\".\n 3. Otherwise, it is assigned \
+                      \"kubernetes.io/legacy-unknown\".\nDistribution of trust for signers happens out of band. You can \
+                      select on this field using `spec.signerName`.";
 
 fn condition(request: &Value) -> String {
     let has = |ty: &str| cells::list(request, "status.conditions").iter().any(|c| c["type"] == ty);

@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 use trireme_machinery::field::{self, ErrorList};
+use trireme_machinery::go;
 use trireme_machinery::meta;
 use trireme_machinery::names;
 use trireme_machinery::path::Path;
 
-use crate::check::{Node, immutable};
+use crate::check::{IMMUTABLE, Node, immutable, in_order};
 
 const MAX_FIELD: usize = 128;
 const MAX_MESSAGE: usize = 1024;
@@ -50,23 +51,46 @@ pub(crate) fn current_update(new: &Value, old: &Value) -> ErrorList {
     if is.get("series").value != was.get("series").value {
         series(&is, &mut errors);
     }
-    for key in [
-        "involvedObject",
-        "reason",
-        "message",
-        "source",
-        "firstTimestamp",
-        "lastTimestamp",
-        "count",
-        "type",
-        "eventTime",
-        "action",
-        "related",
-        "reportingInstance",
-    ] {
+    once(&is, &was, "involvedObject", reference, &mut errors);
+    for key in ["reason", "message"] {
         immutable(&is, &was, key, &mut errors);
     }
+    once(&is, &was, "source", source, &mut errors);
+    for key in ["firstTimestamp", "lastTimestamp", "count", "type", "eventTime", "action"] {
+        immutable(&is, &was, key, &mut errors);
+    }
+    once(&is, &was, "related", reference, &mut errors);
+    immutable(&is, &was, "reportingInstance", &mut errors);
     errors
+}
+
+/// The field must be what it was; it is shown as Kubernetes' internal type prints itself.
+fn once(is: &Node<'_>, was: &Node<'_>, key: &str, shown: fn(&Node<'_>) -> String, errors: &mut ErrorList) {
+    let (is, was) = (is.get(key), was.get(key));
+    if is.value != was.value {
+        errors.push(field::invalid(&is.path, is.value, IMMUTABLE).showing(shown(&is)));
+    }
+}
+
+fn reference(to: &Node<'_>) -> String {
+    if to.value.is_null() {
+        return "null".to_owned();
+    }
+    let text = |key: &str| go::json(&to.str(key).into());
+    in_order([
+        ("Kind", text("kind")),
+        ("Namespace", text("namespace")),
+        ("Name", text("name")),
+        ("UID", text("uid")),
+        ("APIVersion", text("apiVersion")),
+        ("ResourceVersion", text("resourceVersion")),
+        ("FieldPath", text("fieldPath")),
+    ])
+}
+
+fn source(source: &Node<'_>) -> String {
+    let text = |key: &str| go::json(&source.str(key).into());
+    in_order([("Component", text("component")), ("Host", text("host"))])
 }
 
 fn series(root: &Node<'_>, errors: &mut ErrorList) {

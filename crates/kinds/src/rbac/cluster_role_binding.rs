@@ -6,7 +6,7 @@ use crate::check::Node;
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
 use crate::rules::NameRule;
-use crate::table::{AGE, NAME, TableColumn, column, field, wide, words};
+use crate::table::{AGE, NAME, TableColumn, column, wide, words};
 use serde_json::Value;
 use trireme_machinery::field::ErrorList;
 
@@ -43,7 +43,7 @@ impl Hooks for ClusterRoleBinding {
 /// What `kubectl get` shows.
 static TABLE: &[TableColumn] = &[
     NAME,
-    column("Role", "string", field("rbac.v1.ClusterRoleBinding", "roleRef"), |o, _| {
+    column("Role", "string", words(ROLE), |o, _| {
         format!("{}/{}", cells::str(o, "roleRef.kind"), cells::str(o, "roleRef.name")).into()
     }),
     AGE,
@@ -53,6 +53,10 @@ static TABLE: &[TableColumn] = &[
         subjects(o, "ServiceAccount").into()
     }),
 ];
+
+/// What the field meant in v1beta1, which the column tells.
+const ROLE: &str = "roleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the \
+                    Authorizer must return an error.";
 
 fn validate(obj: &Value, errors: &mut ErrorList) {
     super::validate::binding(&Node::root(obj), false, errors);

@@ -8,7 +8,7 @@ use crate::cells;
 use crate::definition::Definition;
 use crate::hooks::{Context, Hooks};
 use crate::rules::NameRule;
-use crate::table::{AGE, NAME, TableColumn, column, field, wide, words};
+use crate::table::{AGE, NAME, TableColumn, column, wide, words};
 
 /// What it is.
 pub(crate) fn definition() -> Definition {
@@ -42,7 +42,7 @@ impl Hooks for RoleBinding {
 /// What `kubectl get` shows.
 static TABLE: &[TableColumn] = &[
     NAME,
-    column("Role", "string", field("rbac.v1.RoleBinding", "roleRef"), |o, _| {
+    column("Role", "string", words(ROLE), |o, _| {
         format!("{}/{}", cells::str(o, "roleRef.kind"), cells::str(o, "roleRef.name")).into()
     }),
     AGE,
@@ -65,6 +65,10 @@ pub(crate) fn subjects(binding: &Value, kind: &str) -> String {
         .collect();
     named.join(", ")
 }
+
+/// What the field meant in v1beta1, which the column tells.
+const ROLE: &str = "roleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. If the \
+                    RoleRef cannot be resolved, the Authorizer must return an error.";
 
 fn validate(obj: &Value, errors: &mut ErrorList) {
     super::validate::binding(&Node::root(obj), true, errors);
