@@ -29,6 +29,7 @@ pub mod front_proxy;
 pub mod impersonation;
 pub mod node;
 pub mod rbac;
+mod review_selectors;
 pub mod reviews;
 pub mod token_file;
 pub mod user;

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use trireme_kinds::Registry;
 use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::gvk::GroupVersionKind;
 use trireme_machinery::path::Path;
@@ -14,8 +15,9 @@ use trireme_machinery::time;
 use super::attributes::{Attributes, FieldEquals, Verdict};
 use super::authenticator::Authenticator;
 use super::authorizer::Authorizer;
+use super::review_selectors;
 use super::user::UserInfo;
-use crate::pipeline::Context;
+use crate::pipeline::{Context, Text};
 
 /// Answers reviews.
 #[derive(Clone)]
@@ -59,6 +61,7 @@ impl Reviews {
             let path = Path::new("spec").child("user");
             errors.push(field::invalid(&path, &user.name, "at least one of user or group must be specified"));
         }
+        errors.extend(review_selectors::validate(&spec["resourceAttributes"]));
         errors.extend(more(&review));
         empty_metadata(&review, meta, &mut errors);
         refuse(errors)?;
@@ -66,14 +69,7 @@ impl Reviews {
         Ok(review)
     }
 
-    fn local(&self, namespace: &str, mut review: Value) -> Result<Value, Status> {
-        let own = review.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default().to_owned();
-        if own.is_empty() {
-            review["metadata"]["namespace"] = json!(namespace);
-        } else if own != namespace {
-            let message = format!("spec.resourceAttributes.namespace must match namespace: {namespace}");
-            return Err(Status::bad_request(message));
-        }
+    fn local(&self, namespace: &str, review: Value) -> Result<Value, Status> {
         self.subject(review, &Path::new("metadata"), |review| {
             let mut errors = ErrorList::new();
             let spec = &review["spec"];
@@ -96,6 +92,7 @@ impl Reviews {
 
     fn own_access(&self, context: &Context, mut review: Value) -> Result<Value, Status> {
         let mut errors = one_question(&review["spec"]);
+        errors.extend(review_selectors::validate(&review["spec"]["resourceAttributes"]));
         empty_metadata(&review, &Path::new("metadata"), &mut errors);
         refuse(errors)?;
         review["status"] = self.status(&context.user, &review["spec"]);
@@ -103,7 +100,7 @@ impl Reviews {
     }
 
     fn status(&self, user: &UserInfo, spec: &Value) -> Value {
-        let selectors = field_requirements(&spec["resourceAttributes"]["fieldSelector"]);
+        let (selectors, unread) = review_selectors::read(&spec["resourceAttributes"]);
         let decision = self.authorizer.authorize(user, &question(spec, &selectors));
         let mut status = Map::new();
         status.insert("allowed".into(), json!(decision.allowed()));
@@ -112,6 +109,9 @@ impl Reviews {
         }
         if !decision.reason.is_empty() {
             status.insert("reason".into(), json!(decision.reason));
+        }
+        if let Some(unread) = unread {
+            status.insert("evaluationError".into(), json!(unread));
         }
         Value::Object(status)
     }
@@ -218,20 +218,6 @@ fn question<'a>(spec: &'a Value, selectors: &'a [FieldEquals]) -> Attributes<'a>
     }
 }
 
-fn field_requirements(selector: &Value) -> Vec<FieldEquals> {
-    let listed = selector["requirements"].as_array().into_iter().flatten().filter_map(|requirement| {
-        let values = requirement["values"].as_array()?;
-        let [value] = values.as_slice() else { return None };
-        let (key, value) = (requirement["key"].as_str()?, value.as_str()?);
-        (requirement["operator"] == "In").then(|| FieldEquals { field: key.to_owned(), value: value.to_owned() })
-    });
-    let raw = selector["rawSelector"].as_str().unwrap_or_default().split(',').filter_map(|term| {
-        let (key, value) = term.split_once("==").or_else(|| term.split_once('='))?;
-        (!key.ends_with('!')).then(|| FieldEquals { field: key.to_owned(), value: value.to_owned() })
-    });
-    listed.chain(raw).collect()
-}
-
 fn one_question(spec: &Value) -> ErrorList {
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
     if resource.is_null() != path.is_null() {
@@ -258,7 +244,16 @@ fn empty_metadata(review: &Value, path: &Path, errors: &mut ErrorList) {
     });
     if filled {
         let message = if local { "must be empty except for namespace" } else { "must be empty" };
-        errors.push(field::invalid(path, &review["metadata"], message));
+        let kind = review["kind"].as_str().unwrap_or_default();
+        let shown = Registry::builtin().by_kind("authorization.k8s.io", "v1", kind).map(|kind| {
+            let ty = kind.schema.child(kind.ty, "metadata");
+            Text::of(&review["metadata"], &kind.schema, ty).json()
+        });
+        let error = field::invalid(path, &review["metadata"], message);
+        errors.push(match shown {
+            Some(shown) => error.showing(shown),
+            None => error,
+        });
     }
 }
 

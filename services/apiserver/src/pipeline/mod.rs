@@ -36,12 +36,13 @@ pub use contract::{Companion, Companions, Documents, Handler, ListScope, Objects
 pub use engine::Engine;
 pub use exchange::{Answer, Body, ObjectAnswer, ObjectBody, RawAnswer, Request};
 pub use info::RequestInfo;
-pub(crate) use mutation::answer;
+pub(crate) use mutation::{answer, dedup_owners, match_namespace};
 pub(crate) use ownership::track_answered;
 pub(crate) use patch::apply_patch;
 pub use read::ListAnswer;
 pub(crate) use serve::PANICKED;
 pub use serve::Served;
 pub use stored::{Stored, TypeMeta};
+pub(crate) use text::Text;
 pub(crate) use update::check_place;
 pub use watch::{WatchItem, Watcher};

@@ -36,10 +36,10 @@ use crate::auth::{self, Authorizer};
 use crate::config::Config;
 use crate::error::Error;
 use crate::pipeline::decode;
-use crate::pipeline::track_answered;
 use crate::pipeline::{
     Answer, Body, Context, Documents, Handler, ObjectAnswer, ObjectBody, Objects, RawAnswer, Request,
 };
+use crate::pipeline::{dedup_owners, match_namespace, track_answered};
 use crate::tokens::issue::Terms;
 use crate::tokens::{Issuer, publish};
 use bodies::Bodies;
@@ -136,6 +136,10 @@ impl Subresources {
             Ok(review) => review,
             Err(status) => return Some(Err(status)),
         };
+        if let Err(status) = match_namespace(&mut review, &request.info.namespace) {
+            return Some(Err(status));
+        }
+        dedup_owners(context, &mut review, false);
         // Who asked owns the question; the answer is nobody's.
         if let Err(status) = track_answered(context, kind, &mut review, request) {
             return Some(Err(status));

@@ -78,8 +78,23 @@ pub fn partial(object: &Value, version: &str) -> Value {
     let mut out = Map::new();
     out.insert("kind".into(), json!("PartialObjectMetadata"));
     out.insert("apiVersion".into(), json!(format!("meta.k8s.io/{version}")));
-    out.insert("metadata".into(), object.get("metadata").cloned().unwrap_or_else(|| json!({})));
+    let mut metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    if object["kind"] == "DaemonSet" {
+        // It is a field that upstream shows as an annotation of the object, and of nothing less.
+        remove_annotation(&mut metadata, "deprecated.daemonset.template.generation");
+    }
+    out.insert("metadata".into(), metadata);
     Value::Object(out)
+}
+
+fn remove_annotation(metadata: &mut Value, key: &str) {
+    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };
+    annotations.remove(key);
+    if annotations.is_empty()
+        && let Some(metadata) = metadata.as_object_mut()
+    {
+        metadata.remove("annotations");
+    }
 }
 
 /// A PartialObjectMetadataList of `objects`, without list metadata.
@@ -91,4 +106,20 @@ pub fn partial_list(objects: &[Value], version: &str) -> Value {
         "metadata": {},
         "items": objects.iter().map(|object| partial(object, version)).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_sets_metadata_is_without_its_old_counter() {
+        let set = |annotations: Value| json!({"kind": "DaemonSet", "metadata": {"annotations": annotations}});
+        let counter = "deprecated.daemonset.template.generation";
+        assert_eq!(partial(&set(json!({counter: "1"})), "v1")["metadata"], json!({}));
+        assert_eq!(
+            partial(&set(json!({counter: "1", "a": "b"})), "v1")["metadata"],
+            json!({"annotations": {"a": "b"}})
+        );
+    }
 }
