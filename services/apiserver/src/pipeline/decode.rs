@@ -123,36 +123,26 @@ fn check_type(kind: &Kind, value: &Value, body: &[u8]) -> Result<(), Status> {
     }
     let (group, version) = split_api_version(api_version);
     let found = GroupVersionKind::new(group, version, named);
-    match Registry::builtin().by_kind(group, version, named) {
-        None => {
-            let scheme = "pkg/api/legacyscheme/scheme.go:30";
-            let version = go::quote(api_version);
-            let why = format!(
-                "no kind {} is registered for version {version} in scheme {}",
-                go::quote(named),
-                go::quote(scheme)
-            );
-            Err(codec::cannot_be_handled(&found, &kind.kind, &why))
-        }
-        Some(other) if other.group == kind.group && other.kind == kind.kind => {
-            let why = format!(
-                "the API version in the data ({api_version}) does not match the expected API version ({wanted})"
-            );
-            Err(Status::bad_request(why))
-        }
-        Some(other) => {
-            let package = |group: &str| match group.split('.').next().unwrap_or_default() {
-                "" => "core".to_owned(),
-                first => first.to_owned(),
-            };
-            let why = format!(
-                "converting ({}.{}) to ({}.{}): unknown conversion",
-                other.version,
-                other.kind,
-                package(&kind.group),
-                kind.kind
-            );
-            Err(codec::cannot_be_handled(&found, &kind.kind, &why))
-        }
+    let other = Registry::builtin().by_kind(group, version, named);
+    if other.is_some_and(|other| other.group == kind.group && other.kind == kind.kind) {
+        let why =
+            format!("the API version in the data ({api_version}) does not match the expected API version ({wanted})");
+        return Err(Status::bad_request(why));
     }
+    let why = wrong_type(kind, api_version, named, "pkg/api/legacyscheme/scheme.go:30");
+    Err(codec::cannot_be_handled(&found, &kind.kind, &why))
+}
+
+/// Why an object of another type is not one of this kind. `scheme` is what upstream calls the register it looks in.
+pub(crate) fn wrong_type(kind: &Kind, api_version: &str, named: &str, scheme: &str) -> String {
+    let (group, version) = split_api_version(api_version);
+    let Some(other) = Registry::builtin().by_kind(group, version, named) else {
+        let (named, version, scheme) = (go::quote(named), go::quote(api_version), go::quote(scheme));
+        return format!("no kind {named} is registered for version {version} in scheme {scheme}");
+    };
+    let package = match kind.group.split('.').next().unwrap_or_default() {
+        "" => "core",
+        first => first,
+    };
+    format!("converting ({}.{}) to ({package}.{}): unknown conversion", other.version, other.kind, kind.kind)
 }

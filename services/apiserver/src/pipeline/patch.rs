@@ -107,7 +107,7 @@ impl<'a> Patch<'a> {
         if let (Some(kind), Some(api_version)) = (patched["kind"].as_str(), patched["apiVersion"].as_str())
             && (kind != self.kind.kind || api_version != self.kind.api_version())
         {
-            let why = format!("{kind} in version \"{api_version}\" cannot be handled as a {}", self.kind.kind);
+            let why = decode::wrong_type(self.kind, api_version, kind, "pkg/runtime/scheme.go:111");
             return Err(self.refused(old, &patched, &why));
         }
         let (mut value, unknown) =
