@@ -4,8 +4,7 @@ use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::names;
 use trireme_machinery::path::Path;
 
-use super::positive;
-use crate::check::Node;
+use crate::check::{Node, POSITIVE};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -216,5 +215,12 @@ pub(crate) fn tolerations(parent: &Node<'_>, errors: &mut ErrorList) {
         if !effect.is_empty() {
             toleration.one_of("effect", &["NoSchedule", "PreferNoSchedule", "NoExecute"], errors);
         }
+    }
+}
+
+/// A number that must be positive.
+fn positive(node: &Node<'_>, key: &str, errors: &mut ErrorList) {
+    if node.int(key) <= 0 {
+        errors.push(field::invalid(&node.path.child(key), &node.int(key), POSITIVE));
     }
 }

@@ -1,29 +1,11 @@
 //! What is wrong with containers: those of the Pod, those that run before, and those that join later.
 
-use std::collections::HashMap;
-
-use serde_json::Value;
 use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::names;
 
+use super::shared::Shared;
 use super::{env, probes, resources, security, volumes};
 use crate::check::Node;
-
-/// What containers share.
-pub(super) struct Shared<'a> {
-    /// The volumes that are valid.
-    pub(super) volumes: &'a HashMap<&'a str, &'a Value>,
-    /// The names of the resource claims.
-    pub(super) claims: &'a [&'a str],
-    /// Seconds of grace.
-    pub(super) grace: Option<i64>,
-    /// The restart policy of the Pod.
-    pub(super) restart_policy: &'a str,
-    /// The operating system, if it is named.
-    pub(super) os: Option<&'a str>,
-    /// Whether the Pod has the host's users.
-    pub(super) host_users: bool,
-}
 
 /// What an ephemeral container cannot have.
 const NOT_EPHEMERAL: [&str; 8] = [
@@ -36,11 +18,6 @@ const NOT_EPHEMERAL: [&str; 8] = [
     "lifecycle",
     "restartPolicy",
 ];
-
-/// All containers of a spec, whatever their kind.
-pub(super) fn all<'a>(spec: &Node<'a>) -> Vec<Node<'a>> {
-    ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(|list| spec.list(list)).collect()
-}
 
 pub(super) fn validate(spec: &Node<'_>, shared: &Shared<'_>, errors: &mut ErrorList) {
     let containers = spec.list("containers");

@@ -4,8 +4,8 @@ use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::names;
 use trireme_machinery::path::Path;
 
-use super::containers;
-use super::volumes::no_backsteps;
+use super::paths::no_backsteps;
+use super::shared::containers;
 use crate::check::Node;
 
 /// What an environment variable may name of its Pod.
@@ -169,7 +169,7 @@ const BYTES: [&str; 13] = ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi"
 /// Files that variables are read from lie in volumes of the Pod.
 pub(super) fn file_key_volumes(spec: &Node<'_>, errors: &mut ErrorList) {
     let volumes = spec.list("volumes");
-    for variable in containers::all(spec).iter().flat_map(|c| c.list("env")) {
+    for variable in containers(spec).iter().flat_map(|c| c.list("env")) {
         let Some(reference) = variable.get("valueFrom").given("fileKeyRef") else { continue };
         let name = reference.str("volumeName");
         match volumes.iter().rfind(|v| v.str("name") == name) {

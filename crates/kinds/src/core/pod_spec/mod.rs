@@ -1,11 +1,23 @@
 //! What is wrong with a Pod's spec, in a Pod or in the template of a workload.
+//!
+//! Each module knows only those below it:
+//!
+//! | module | concern |
+//! |---|---|
+//! | here | the spec as a whole |
+//! | [`containers`] | containers, and which of them go together |
+//! | [`volumes`] | volumes and mounts |
+//! | [`env`], [`probes`], [`security`], [`resources`], [`affinity`] | one part of a container or of the spec each |
+//! | [`shared`], [`paths`] | what the parts have in common |
 
 mod affinity;
 mod containers;
 mod env;
+mod paths;
 mod probes;
 mod resources;
 mod security;
+mod shared;
 mod volumes;
 
 pub(crate) use affinity::{node_selector, tolerations};
@@ -19,7 +31,7 @@ use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::names;
 use trireme_machinery::path::Path;
 
-use crate::check::{Node, POSITIVE};
+use crate::check::Node;
 use crate::{ip, metadata};
 
 const MAX_NAMESERVERS: usize = 3;
@@ -101,7 +113,7 @@ fn validate(spec: &Node<'_>, pod: Option<&str>) -> ErrorList {
     let claims: Vec<&str> =
         spec.list("resourceClaims").iter().map(|c| c.str("name")).filter(|n| !n.is_empty()).collect();
     resource_claims(spec, e);
-    let shared = containers::Shared {
+    let shared = shared::Shared {
         volumes: &volumes,
         claims: &claims,
         grace: spec.opt_int("terminationGracePeriodSeconds"),
@@ -296,7 +308,7 @@ fn host_users(spec: &Node<'_>, errors: &mut ErrorList) {
             errors.push(field::forbidden(&spec.path.child(said), "when `hostUsers` is false"));
         }
     }
-    for container in containers::all(spec) {
+    for container in shared::containers(spec) {
         if !container.is_empty("volumeDevices") {
             errors.push(field::forbidden(&container.path.child("volumeDevices"), "when `hostUsers` is false"));
         }
@@ -314,11 +326,4 @@ fn host_name(spec: &Node<'_>, errors: &mut ErrorList) {
         errors.push(field::too_long(&name.path, 64));
     }
     name.is_named(names::is_dns1123_subdomain, errors);
-}
-
-/// A number that must be positive.
-fn positive(node: &Node<'_>, key: &str, errors: &mut ErrorList) {
-    if node.int(key) <= 0 {
-        errors.push(field::invalid(&node.path.child(key), &node.int(key), POSITIVE));
-    }
 }

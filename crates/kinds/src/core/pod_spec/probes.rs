@@ -5,7 +5,7 @@ use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::names;
 use trireme_machinery::path::Path;
 
-use super::containers::Shared;
+use super::shared::Shared;
 use crate::check::Node;
 
 pub(super) fn of_container(container: &Node<'_>, shared: &Shared<'_>, errors: &mut ErrorList) {

@@ -4,8 +4,8 @@ use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::go;
 use trireme_machinery::names;
 
-use super::containers;
-use super::volumes::local_path;
+use super::paths::local_path;
+use super::shared::containers;
 use crate::check::{Node, in_order};
 
 const MAX_SYSCTL: usize = 253;
@@ -207,7 +207,7 @@ pub(super) fn host_process(spec: &Node<'_>, errors: &mut ErrorList) {
     let host_process =
         |node: &Node<'_>| node.get("securityContext").get("windowsOptions").get("hostProcess").value.as_bool();
     let of_pod = host_process(spec);
-    let all = containers::all(spec);
+    let all = containers(spec);
     let mut count = 0;
     for container in &all {
         let own = host_process(container);
@@ -240,7 +240,7 @@ pub(super) fn host_process(spec: &Node<'_>, errors: &mut ErrorList) {
 pub(super) fn linux(spec: &Node<'_>, errors: &mut ErrorList) {
     let why = "windows options cannot be set for a linux pod";
     spec.get("securityContext").forbidden("windowsOptions", why, errors);
-    for container in containers::all(spec) {
+    for container in containers(spec) {
         container.get("securityContext").forbidden("windowsOptions", why, errors);
     }
 }
@@ -282,7 +282,7 @@ pub(super) fn windows(spec: &Node<'_>, errors: &mut ErrorList) {
             errors.push(field::forbidden(&spec.path.child(key), why));
         }
     }
-    for container in containers::all(spec) {
+    for container in containers(spec) {
         OF_CONTAINER.iter().for_each(|key| container.get("securityContext").forbidden(key, why, errors));
     }
 }

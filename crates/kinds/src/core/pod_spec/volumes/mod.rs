@@ -7,15 +7,16 @@
 //! | [`storage`], [`iscsi`] | storage that both can come from |
 //! | [`projected`] | what the kubelet writes itself |
 //! | [`claim`] | claims |
-//! | [`mounts`], [`paths`] | where a container sees them |
+//! | [`mounts`] | where a container sees them |
+//! | [`types`] | the types of volumes |
 
 mod claim;
 mod iscsi;
 mod mounts;
-mod paths;
 mod persistent;
 mod projected;
 mod storage;
+mod types;
 
 use std::collections::HashMap;
 
@@ -25,17 +26,16 @@ use trireme_machinery::names;
 
 pub(crate) use claim::{access_modes, claim_spec};
 pub(super) use mounts::{devices, mounts};
-pub(super) use paths::{local_path, no_backsteps};
 pub(crate) use persistent::persistent_sources;
 pub(crate) use projected::signer_name;
 
+use super::paths::local_path;
 use crate::check::Node;
 use claim::ephemeral;
 use iscsi::{TOO_LONG_PORTAL, iscsi};
 use projected::{downward_file, keys_to_paths, projections};
 use storage::{csi_driver, shared};
-
-const ONE_TYPE: &str = "may not specify more than 1 volume type";
+use types::{ONE_TYPE, TYPES};
 
 /// Answers the volumes that are valid, by name.
 pub(super) fn validate<'a>(spec: &Node<'a>, pod: Option<&str>, errors: &mut ErrorList) -> HashMap<&'a str, &'a Value> {
@@ -67,41 +67,6 @@ pub(super) fn validate<'a>(spec: &Node<'a>, pod: Option<&str>, errors: &mut Erro
     }
     valid
 }
-
-/// The types of volumes in the order in which they are looked at; where the errors of one stand; and its own name when it
-/// is one too many.
-const TYPES: [(&str, &str, &str); 30] = [
-    ("hostPath", "hostPath", "hostPath"),
-    ("gitRepo", "gitRepo", "gitRepo"),
-    ("gcePersistentDisk", "persistentDisk", "gcePersistentDisk"),
-    ("awsElasticBlockStore", "awsElasticBlockStore", "awsElasticBlockStore"),
-    ("secret", "secret", "secret"),
-    ("nfs", "nfs", "nfs"),
-    ("iscsi", "iscsi", "iscsi"),
-    ("glusterfs", "glusterfs", "glusterfs"),
-    ("flocker", "flocker", "flocker"),
-    ("persistentVolumeClaim", "persistentVolumeClaim", "persistentVolumeClaim"),
-    ("rbd", "rbd", "rbd"),
-    ("cinder", "cinder", "cinder"),
-    ("cephfs", "cephfs", "cephFS"),
-    ("quobyte", "quobyte", "quobyte"),
-    ("downwardAPI", "downwardAPI", "downwarAPI"),
-    ("fc", "fc", "fc"),
-    ("flexVolume", "flexVolume", "flexVolume"),
-    ("configMap", "configMap", "configMap"),
-    ("azureFile", "azureFile", "azureFile"),
-    ("vsphereVolume", "vsphereVolume", "vsphereVolume"),
-    ("photonPersistentDisk", "photonPersistentDisk", "photonPersistentDisk"),
-    ("portworxVolume", "portworxVolume", "portworxVolume"),
-    ("azureDisk", "azureDisk", "azureDisk"),
-    ("storageos", "storageos", "storageos"),
-    ("projected", "projected", "projected"),
-    ("scaleIO", "scaleIO", "scaleIO"),
-    ("csi", "csi", "csi"),
-    ("ephemeral", "ephemeral", "ephemeral"),
-    ("image", "image", "image"),
-    ("local", "local", "local"),
-];
 
 /// Of the sources of a Pod's volume, of which it has one.
 fn sources(volume: &Node<'_>, pod: Option<&str>) -> ErrorList {

@@ -6,8 +6,8 @@ use serde_json::Value;
 use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::path::Path;
 
-use super::paths::local_path;
 use crate::check::Node;
+use crate::core::pod_spec::paths::local_path;
 
 pub(in crate::core::pod_spec) fn mounts(container: &Node<'_>, volumes: &HashMap<&str, &Value>, errors: &mut ErrorList) {
     let devices = container.list("volumeDevices");

@@ -4,10 +4,10 @@ use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::names;
 
 use super::iscsi::{TOO_LONG_PORTAL, iscsi};
-use super::paths::no_backsteps;
 use super::storage::{csi_driver, shared};
-use super::{ONE_TYPE, TYPES};
+use super::types::{ONE_TYPE, TYPES};
 use crate::check::Node;
+use crate::core::pod_spec::paths::no_backsteps;
 
 /// Of the sources of a PersistentVolume, of which it has one. `name` is the volume's.
 pub(crate) fn persistent_sources(spec: &Node<'_>, name: &str, has_affinity: bool, errors: &mut ErrorList) {

@@ -5,9 +5,9 @@ use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::names;
 use trireme_machinery::path::Path;
 
-use super::paths::own_path;
 use crate::check::Node;
 use crate::core::pod_spec::env::{VOLUME_FIELDS, field_ref, resource_ref};
+use crate::core::pod_spec::paths::own_path;
 
 pub(super) fn keys_to_paths(source: &Node<'_>, errors: &mut ErrorList) {
     source.file_mode("defaultMode", errors);

@@ -4,8 +4,8 @@ use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::names;
 use trireme_machinery::path::Path;
 
-use super::paths::no_backsteps;
 use crate::check::Node;
+use crate::core::pod_spec::paths::no_backsteps;
 
 /// Sources that a Pod's volume and a PersistentVolume have alike.
 pub(super) fn shared(key: &str, source: &Node<'_>, errors: &mut ErrorList) {

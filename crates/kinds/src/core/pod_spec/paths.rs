@@ -4,7 +4,7 @@ use trireme_machinery::field::{self, ErrorList};
 use trireme_machinery::path::Path;
 
 /// A relative path without steps back.
-pub(in crate::core::pod_spec) fn local_path(path: &str, at: &Path, errors: &mut ErrorList) {
+pub(super) fn local_path(path: &str, at: &Path, errors: &mut ErrorList) {
     if path.starts_with('/') {
         errors.push(field::invalid(at, path, "must be a relative path"));
     }
@@ -12,7 +12,7 @@ pub(in crate::core::pod_spec) fn local_path(path: &str, at: &Path, errors: &mut 
 }
 
 /// A path without steps back.
-pub(in crate::core::pod_spec) fn no_backsteps(path: &str, at: &Path, errors: &mut ErrorList) {
+pub(super) fn no_backsteps(path: &str, at: &Path, errors: &mut ErrorList) {
     if path.split('/').any(|part| part == "..") {
         errors.push(field::invalid(at, path, "must not contain '..'"));
     }
