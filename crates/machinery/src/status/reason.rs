@@ -4,42 +4,22 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The machine's word for why a request failed.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the names are Kubernetes' reasons, letter by letter")]
-pub enum Reason {
-    /// No reason was given.
-    #[default]
-    Unknown,
-    Unauthorized,
-    Forbidden,
-    NotFound,
-    AlreadyExists,
-    Conflict,
-    Gone,
-    Invalid,
-    ServerTimeout,
-    StoreReadError,
-    Timeout,
-    TooManyRequests,
-    BadRequest,
-    MethodNotAllowed,
-    NotAcceptable,
-    RequestEntityTooLarge,
-    UnsupportedMediaType,
-    InternalError,
-    Expired,
-    ServiceUnavailable,
-    /// One that Kubernetes 1.37 does not list.
-    Other(String),
-}
-
-// === impl Reason ===
-
 macro_rules! reasons {
     ($($name:ident),* $(,)?) => {
+        /// The machine's word for why a request failed.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(from = "String", into = "String")]
+        #[non_exhaustive]
+        #[allow(missing_docs, reason = "the names are Kubernetes' reasons, letter by letter")]
+        pub enum Reason {
+            /// No reason was given.
+            #[default]
+            Unknown,
+            $($name,)*
+            /// One that Kubernetes 1.37 does not list.
+            Other(String),
+        }
+
         impl Reason {
             /// The reason as it travels.
             pub fn as_str(&self) -> &str {
@@ -84,6 +64,8 @@ reasons!(
     Expired,
     ServiceUnavailable,
 );
+
+// === impl Reason ===
 
 impl Reason {
     pub(super) fn is_unknown(&self) -> bool {
