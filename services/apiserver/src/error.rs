@@ -41,6 +41,9 @@ pub enum Error {
     /// A flag can't be used.
     #[error("{0}")]
     Flag(String),
+    /// The machine, or what the harness needs of it, isn't as it should be.
+    #[error(transparent)]
+    Service(#[from] trireme_service::Error),
     /// A part of the server has stopped.
     #[error("{0} has stopped")]
     Stopped(&'static str),

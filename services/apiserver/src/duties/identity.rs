@@ -49,7 +49,7 @@ pub struct Burial {
 impl Identity {
     /// The identity of this process.
     pub fn new(around: &Surroundings) -> Result<Self, Error> {
-        let hostname = nix_hostname();
+        let hostname = trireme_service::hostname()?;
         let seed = format!("{hostname}/{}:{}", around.advertise, around.port);
         let hash: String = hex::encode(Sha256::digest(seed)).chars().take(26).collect();
         let name = format!("apiserver-{hash}");
@@ -125,10 +125,6 @@ impl Burial {
         }
         Ok(())
     }
-}
-
-fn nix_hostname() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname").map(|name| name.trim().to_owned()).unwrap_or_default()
 }
 
 fn identities(reader: &dyn Reader, kind: &Kind) -> Vec<Arc<Stored>> {
