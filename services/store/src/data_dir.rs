@@ -32,13 +32,13 @@ pub(crate) struct DataDir {
 impl DataDir {
     /// Takes a directory for a member, making it if it is not there.
     pub(crate) fn open(dir: &Path, cluster_id: u64, member_id: u64) -> Result<Self> {
-        make_dir(dir).map_err(|e| Error::data(dir, e))?;
+        make_dir(dir).map_err(|e| Error::file(dir, e))?;
         let path = dir.join("lock");
-        let lock = File::create(&path).map_err(|e| Error::data(&path, e))?;
+        let lock = File::create(&path).map_err(|e| Error::file(&path, e))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(Error::data(dir, "another process uses this directory")),
-            Err(TryLockError::Error(error)) => return Err(Error::data(&path, error)),
+            Err(TryLockError::Error(error)) => return Err(Error::file(&path, error)),
         }
         let path = dir.join("member");
         let wanted = Identity { format: FORMAT, cluster_id, member_id };
@@ -60,7 +60,7 @@ impl DataDir {
                 }
                 write_durably(dir, "member", &serde_json::to_vec(&wanted).map_err(|e| Error::data(&path, e))?)?;
             }
-            Err(error) => return Err(Error::data(&path, error)),
+            Err(error) => return Err(Error::file(&path, error)),
         }
         Ok(Self { _lock: lock })
     }

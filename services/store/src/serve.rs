@@ -80,7 +80,7 @@ pub async fn run(config: Config, context: Context) -> Result<()> {
     let outcome = tokio::select! {
         () = context.shutdown.cancelled() => Ok(()),
         // Without the log this process is of no use; a new one may find the disk in order again.
-        reason = node.ended() => Err(Error::Io(format!("raft has ended: {reason}"))),
+        reason = node.ended() => Err(Error::Ended(format!("raft has ended: {reason}"))),
     };
     node.stop().await;
     drop(held);

@@ -60,7 +60,7 @@ impl Api {
 }
 
 fn unexpected(_: Option<Answer>) -> Error {
-    Error::Io("the command's reply is another command's".into())
+    Error::Protocol("the command's reply is another command's".into())
 }
 
 /// A read-only transaction may be answered by the member as it is if each of its reads may.

@@ -144,7 +144,7 @@ impl Maintenance for Api {
 
 async fn hashed(view: std::sync::Arc<crate::raft::View>, revision: i64) -> Result<(u32, i64), Error> {
     let hash = tokio::task::spawn_blocking(move || view.state.hash(revision));
-    hash.await.map_err(|e| Error::Io(e.to_string()))?
+    hash.await?
 }
 
 /// Bytes of a snapshot in one message.

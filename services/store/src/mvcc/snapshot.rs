@@ -103,11 +103,11 @@ impl<R: Read> SnapshotReader<R> {
         let mut magic = [0; MAGIC.len()];
         reader.fill(&mut magic)?;
         if &magic != MAGIC {
-            return Err(Error::Io("not a snapshot of this store".into()));
+            return Err(Error::Corrupt("not a snapshot of this store".into()));
         }
         let format = reader.number()?;
         if format != FORMAT {
-            return Err(Error::Io(format!("snapshot format {format} is not known here")));
+            return Err(Error::UnknownFormat(format));
         }
         reader.head = reader.frame()?;
         Ok(reader)
@@ -138,13 +138,16 @@ impl<R: Read> SnapshotReader<R> {
         let mut stored = [0; 32];
         self.fill(&mut stored)?;
         if stored != digest[..] {
-            return Err(Error::Io("snapshot is damaged: its digest differs".into()));
+            return Err(Error::Corrupt("snapshot is damaged: its digest differs".into()));
         }
         Ok((State::from_parts(&self.head, versions), self.head))
     }
 
     fn fill(&mut self, buf: &mut [u8]) -> Result<()> {
-        self.input.read_exact(buf).map_err(|e| Error::Io(format!("snapshot is cut off: {e}")))?;
+        self.input.read_exact(buf).map_err(|e| match e.kind() {
+            std::io::ErrorKind::UnexpectedEof => Error::Corrupt("snapshot is damaged: it is cut off".into()),
+            _ => e.into(),
+        })?;
         self.hash.update(&*buf);
         Ok(())
     }
@@ -158,14 +161,14 @@ impl<R: Read> SnapshotReader<R> {
     fn frame<M: Message + Default>(&mut self) -> Result<M> {
         let (length, crc) = (self.number()?, self.number()?);
         if length > LONGEST {
-            return Err(Error::Io("snapshot is damaged: a frame is too long".into()));
+            return Err(Error::Corrupt("snapshot is damaged: a frame is too long".into()));
         }
         let mut bytes = vec![0; length as usize];
         self.fill(&mut bytes)?;
         if crc32fast::hash(&bytes) != crc {
-            return Err(Error::Io("snapshot is damaged: a checksum differs".into()));
+            return Err(Error::Corrupt("snapshot is damaged: a checksum differs".into()));
         }
-        M::decode(bytes.as_slice()).map_err(|e| Error::Io(format!("snapshot is damaged: {e}")))
+        M::decode(bytes.as_slice()).map_err(Error::decode("a frame of the snapshot"))
     }
 }
 

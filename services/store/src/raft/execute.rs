@@ -17,7 +17,7 @@ type Changes = Option<Arc<[Change]>>;
 
 /// Applies a command that stands at `index`. An error changes nothing, and is the same on every member.
 pub(super) fn execute(state: &mut State, command: pb::Command, index: u64) -> Result<(pb::Reply, Changes)> {
-    let op = command.op.ok_or_else(|| Error::Io("a command without content".into()))?;
+    let op = command.op.ok_or_else(|| Error::Corrupt("a command without content".into()))?;
     check_alarms(state, &op)?;
     let (answer, changes) = match op {
         Op::Txn(txn) => {

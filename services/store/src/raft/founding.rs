@@ -11,14 +11,14 @@ impl Node {
     /// Begins a new cluster, if this member was never part of one.
     pub(crate) async fn initialize(&self) -> Result<()> {
         let raft = self.raft();
-        if raft.is_initialized().await.map_err(|e| Error::Io(e.to_string()))? {
+        if raft.is_initialized().await.map_err(Error::raft("whether there is a cluster"))? {
             return Ok(());
         }
         match raft.initialize(self.0.settings.members.clone()).await {
             Ok(()) => Ok(()),
             // The leader was quicker.
             Err(_) if raft.is_initialized().await.unwrap_or_default() => Ok(()),
-            Err(error) => Err(Error::Io(error.to_string())),
+            Err(error) => Err(Error::raft("the cluster cannot begin")(error)),
         }
     }
 

@@ -54,7 +54,7 @@ impl Node {
             tokio::time::sleep_until(deadline.min(Instant::now() + silence)).await;
             let asked = successor.campaign(pb::CampaignRequest { cluster_id: self.cluster_id() });
             let asked = tokio::time::timeout_at(deadline, asked).await.map_err(too_long)?;
-            asked.map_err(|s| Error::Io(s.message().into()))?;
+            asked?;
             let decided = Instant::now() + election;
             while Instant::now() < decided.min(deadline) {
                 match self.standing().leader {

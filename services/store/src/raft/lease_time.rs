@@ -47,8 +47,7 @@ impl Node {
     ) -> Result<Option<lease::Time>> {
         let mut client = self.client(leader).ok_or(Error::NoLeader)?;
         let ask = client.renew(pb::RenewRequest { cluster_id: self.cluster_id(), lease, look: !renew });
-        let patience = deadline.min(Instant::now() + Duration::from_secs(2));
-        let answer = tokio::time::timeout_at(patience, ask).await.map_err(|_| Error::TimedOut)?;
+        let answer = self.answered(leader, deadline.min(Instant::now() + Duration::from_secs(2)), ask).await?;
         let answer = answer.map_err(|_| Error::NotLeader)?.into_inner();
         let time = lease::Time { granted: answer.granted_ttl, remaining: answer.remaining_ttl };
         Ok(answer.found.then_some(time))

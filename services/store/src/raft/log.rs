@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use trireme_proto::raft::v1 as pb;
 
+use super::snapshot_store::Damaged;
 use super::types::{
     Entry, LogId, StorageError, TypeConfig, Vote, entry_size, entry_to_proto, log_id_to_proto, vote_to_proto,
 };
@@ -42,9 +43,10 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Opens the log of a folder and starts its writer. The newest snapshot goes up to `snapshot`.
-    pub(crate) fn open(dir: &Path, snapshot: Option<LogId>) -> Result<Self> {
-        let (wal, contents) = Wal::open(dir, snapshot)?;
+    /// Opens the log of a folder and starts its writer. The newest snapshot goes up to `snapshot`; for those that are
+    /// damaged the log has to stand in.
+    pub(crate) fn open(dir: &Path, snapshot: Option<LogId>, damaged: &[Damaged]) -> Result<Self> {
+        let (wal, contents) = Wal::open(dir, snapshot, damaged)?;
         let bytes = contents.entries.iter().map(entry_size).sum();
         let (writes, queue) = mpsc::channel();
         std::thread::Builder::new().name("store-wal".into()).spawn(move || write_all(wal, &queue))?;
@@ -86,13 +88,13 @@ impl Log {
     }
 
     fn send(&self, write: Write) -> Result<()> {
-        self.writes.send(write).map_err(|_| Error::Io("the log's writer has ended".into()))
+        self.writes.send(write).map_err(|_| Error::Ended("the log's writer has ended".into()))
     }
 
     async fn write(&self, make: impl FnOnce(oneshot::Sender<Result<()>>) -> Write) -> Result<()> {
         let (done, written) = oneshot::channel();
         self.send(make(done))?;
-        written.await.map_err(|_| Error::Io("the log's writer has ended".into()))?
+        written.await.map_err(|_| Error::Ended("the log's writer has ended".into()))?
     }
 
     fn recount(&self, contents: &Contents) {

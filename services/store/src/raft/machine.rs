@@ -3,10 +3,9 @@
 //! The state lives in memory. On disk it is the newest snapshot and the log after it, so a start loads the one and
 //! applies the other. Its owner is the library's apply task; everyone else sees [`View`]s and [`Applied`] revisions.
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Seek};
-use std::path::{Path, PathBuf};
+use std::io::{BufWriter, Seek};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use openraft::storage::RaftStateMachine;
 use openraft::{AnyError, EntryPayload, RaftSnapshotBuilder, Snapshot, StorageIOError, StoredMembership};
@@ -15,13 +14,12 @@ use tokio::sync::{broadcast, watch};
 use trireme_proto::raft::v1 as pb;
 
 use super::execute;
+use super::snapshot_store::{Damaged, SnapshotStore};
 use super::types::{
-    Batch, Entry, LogId, Member, Outcomes, Proposal, SnapshotMeta, StorageError, TypeConfig, log_id_from_proto,
-    meta_from_proto, meta_to_proto, stored_membership_from_proto,
+    Batch, Entry, LogId, Member, Outcomes, Proposal, SnapshotMeta, StorageError, TypeConfig, meta_to_proto,
 };
-use crate::data_dir::make_dir;
 use crate::error::{Error, Result};
-use crate::mvcc::{Change, SnapshotReader, State, write_snapshot};
+use crate::mvcc::{Change, State, write_snapshot};
 
 /// Revisions that a consumer may fall behind before it has to read them from a view.
 const RECENT_REVISIONS: usize = 4096;
@@ -65,31 +63,33 @@ pub(crate) struct Machine {
     views: watch::Sender<Arc<View>>,
     recent: broadcast::Sender<Arc<Applied>>,
     store: SnapshotStore,
+    damaged: Vec<Damaged>,
     /// Entries up to this one were in the log when it was opened: their spans were told long ago.
     told: u64,
 }
 
 impl Machine {
-    /// Loads the newest snapshot of a folder.
+    /// Loads the newest sound snapshot of a folder. For damaged ones after it, which [`Machine::damaged`] tells, the log
+    /// has to stand in.
     pub(crate) fn open(dir: &Path, cluster_id: u64) -> Result<(Self, Outlet)> {
         let store = SnapshotStore::open(dir, cluster_id)?;
-        let (mut state, mut meta) = (State::default(), SnapshotMeta::default());
-        if let Some(path) = store.newest()? {
-            let head;
-            (state, head) = store.load(&path)?;
-            meta = head.meta.map(meta_from_proto).unwrap_or_default();
-        }
+        let (state, meta, damaged) = store.load_newest()?;
         let applied = meta.last_log_id;
         let (views, seen) = watch::channel(Arc::new(view_of(&state, applied)));
         let recent = broadcast::Sender::new(RECENT_REVISIONS);
         let outlet = Outlet { views: seen, recent: recent.clone() };
         let membership = meta.last_membership;
-        Ok((Self { state, applied, membership, views, recent, store, told: 0 }, outlet))
+        Ok((Self { state, applied, membership, views, recent, store, damaged, told: 0 }, outlet))
     }
 
     /// The last entry that the state holds.
     pub(crate) fn applied(&self) -> Option<LogId> {
         self.applied
+    }
+
+    /// Snapshots of more than that which cannot be read, the newest first.
+    pub(crate) fn damaged(&self) -> &[Damaged] {
+        &self.damaged
     }
 
     /// The log ended here when it was opened: who did that was told before.
@@ -103,7 +103,7 @@ impl Machine {
 
     fn apply_one(&mut self, index: u64, proposal: &Proposal) -> Result<pb::Reply> {
         let command = pb::Command::decode(proposal.command.clone());
-        let command = command.map_err(|e| Error::Io(format!("entry {index} cannot be read: {e}")))?;
+        let command = command.map_err(Error::decode(format!("entry {index}")))?;
         let span = if index > self.told { crate::trace::apply(&proposal.traceparent) } else { tracing::Span::none() };
         let (reply, changes) = span.in_scope(|| execute::execute(&mut self.state, command, index))?;
         if let Some(changes) = changes {
@@ -187,7 +187,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
             received.rewind()?;
             std::io::copy(&mut received, &mut file)?;
             file.sync_all()?;
-            let (state, _) = store.load(&scratch)?;
+            let (state, _) = store.load(&scratch).map_err(|e| e.of(&scratch))?;
             store.keep(&scratch, &name)?;
             Ok(state)
         });
@@ -210,7 +210,7 @@ fn snapshot_error(error: &Error) -> StorageError {
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(|e| Error::Io(e.to_string()))?
+    tokio::task::spawn_blocking(work).await?
 }
 
 /// Writes a snapshot of one moment while the machine goes on.
@@ -227,7 +227,7 @@ impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {
             let scratch = store.scratch();
             let file = File::create(&scratch)?;
             let began = std::time::Instant::now();
-            let bytes = write_snapshot(&state, meta_to_proto(&meta), store.cluster_id, BufWriter::new(&file))?;
+            let bytes = write_snapshot(&state, meta_to_proto(&meta), store.cluster_id(), BufWriter::new(&file))?;
             file.sync_all()?;
             let path = store.keep(&scratch, &meta.snapshot_id)?;
             metrics::histogram!("etcd_debugging_snap_save_total_duration_seconds")
@@ -236,83 +236,5 @@ impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {
             store.open_kept(&path)
         });
         built.await.map_err(|e| snapshot_error(&e))
-    }
-}
-
-/// The folder of snapshot files. Only whole, durable files have the ending `.snap`; the newest one counts.
-#[derive(Clone)]
-pub(crate) struct SnapshotStore {
-    dir: PathBuf,
-    cluster_id: u64,
-    scratch: Arc<AtomicU64>,
-}
-
-impl SnapshotStore {
-    fn open(dir: &Path, cluster_id: u64) -> Result<Self> {
-        make_dir(dir)?;
-        for entry in std::fs::read_dir(dir)? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|e| e == "tmp") {
-                std::fs::remove_file(path)?;
-            }
-        }
-        Ok(Self { dir: dir.into(), cluster_id, scratch: Arc::default() })
-    }
-
-    fn scratch(&self) -> PathBuf {
-        self.dir.join(format!("{}.tmp", self.scratch.fetch_add(1, Ordering::Relaxed)))
-    }
-
-    /// Names sort by what they hold.
-    fn name(&self, last: Option<LogId>) -> String {
-        let (index, term) = last.map_or((0, 0), |id| (id.index, id.leader_id.term));
-        format!("{index:016x}-{term:016x}")
-    }
-
-    fn newest(&self) -> Result<Option<PathBuf>> {
-        let mut kept = Vec::new();
-        for entry in std::fs::read_dir(&self.dir)? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|e| e == "snap") {
-                kept.push(path);
-            }
-        }
-        Ok(kept.into_iter().max())
-    }
-
-    /// Makes a durable scratch file the newest snapshot and removes older ones.
-    fn keep(&self, scratch: &Path, name: &str) -> Result<PathBuf> {
-        let path = self.dir.join(format!("{name}.snap"));
-        std::fs::rename(scratch, &path)?;
-        File::open(&self.dir)?.sync_all()?;
-        for entry in std::fs::read_dir(&self.dir)? {
-            let old = entry?.path();
-            if old.extension().is_some_and(|e| e == "snap") && old < path {
-                std::fs::remove_file(old)?;
-            }
-        }
-        Ok(path)
-    }
-
-    fn load(&self, path: &Path) -> Result<(State, pb::SnapshotHead)> {
-        let read = || {
-            let reader = SnapshotReader::open(BufReader::with_capacity(1 << 20, File::open(path)?))?;
-            if reader.head().cluster_id != self.cluster_id {
-                return Err(Error::ClusterMismatch);
-            }
-            reader.read()
-        };
-        read().map_err(|e| Error::data(path, e))
-    }
-
-    fn open_kept(&self, path: &Path) -> Result<Snapshot<TypeConfig>> {
-        let head = SnapshotReader::open(BufReader::new(File::open(path)?)).map_err(|e| Error::data(path, e))?;
-        let meta = head.head().meta.clone().unwrap_or_default();
-        let meta = SnapshotMeta {
-            last_log_id: meta.last_log_id.map(log_id_from_proto),
-            last_membership: meta.last_membership.map(stored_membership_from_proto).unwrap_or_default(),
-            snapshot_id: meta.snapshot_id,
-        };
-        Ok(Snapshot { meta, snapshot: Box::new(tokio::fs::File::from_std(File::open(path)?)) })
     }
 }

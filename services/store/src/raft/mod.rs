@@ -2,6 +2,7 @@
 //! consensus library leaves this folder.
 mod execute;
 mod founding;
+mod frame;
 mod handover;
 mod lease_time;
 mod log;
@@ -10,6 +11,7 @@ mod network;
 mod peer;
 mod proposer;
 mod reads;
+mod snapshot_store;
 mod snapshots;
 mod types;
 mod wal;
@@ -27,6 +29,7 @@ use std::time::Duration;
 use openraft::{Config, ServerState, SnapshotPolicy};
 use tokio::sync::{MutexGuard, mpsc};
 use tokio::time::Instant;
+use tonic::Status;
 use trireme_proto::raft::v1 as pb;
 use trireme_service::tasks::{OnPanic, Tasks};
 
@@ -44,6 +47,9 @@ use types::Raft;
 
 /// The longest a request waits for the cluster, as etcd's default.
 const REQUEST_TIME: Duration = Duration::from_secs(7);
+/// How long the answers of a leader that was replaced are waited for.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
 /// What a node is started with.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -108,15 +114,23 @@ impl Node {
             let (wal, snap, cluster_id) = (dir.join("wal"), dir.join("snap"), settings.cluster_id);
             let open = move || {
                 let (machine, outlet) = Machine::open(&snap, cluster_id)?;
-                let log = Log::open(&wal, machine.applied())?;
+                let log = Log::open(&wal, machine.applied(), machine.damaged())?;
+                for damaged in machine.damaged() {
+                    let (file, error) = (damaged.path.display(), &damaged.error);
+                    tracing::warn!(%file, %error, "a snapshot is damaged: its data is taken from the log");
+                }
                 let machine = machine.told(log.last_index());
                 Ok::<_, Error>((log, (machine, outlet)))
             };
-            tokio::task::spawn_blocking(open).await.map_err(|e| Error::Io(e.to_string()))??
+            tokio::task::spawn_blocking(open).await??
         };
         let peers = Peers::new(settings.cluster_id, settings.tls.clone(), log.last_index());
+        let damaged = !machine.damaged().is_empty();
         let raft = Raft::new(settings.id, config(&settings)?, peers.clone(), log.clone(), machine).await;
-        let raft = raft.map_err(|e| Error::Io(e.to_string()))?;
+        let raft = raft.map_err(Error::raft("raft cannot start"))?;
+        if damaged {
+            raft.trigger().snapshot().await.map_err(Error::raft("no snapshot in place of the damaged one"))?;
+        }
         let (proposals, proposed) = mpsc::channel(proposer::QUEUE);
         let (reads, read) = mpsc::channel(reads::QUEUE);
         let (leases, asked) = mpsc::channel(lease::QUEUE);
@@ -211,7 +225,7 @@ impl Node {
         let mut client = self.0.peers.client(id, member)?;
         let ask = client.describe(pb::DescribeRequest { cluster_id: self.cluster_id() });
         let answer = tokio::time::timeout(Duration::from_millis(500), ask).await.map_err(|_| Error::TimedOut)?;
-        let node = answer.map_err(|s| Error::Io(s.message().into()))?.into_inner();
+        let node = answer?.into_inner();
         Ok(Member { name: node.name, peer_urls: node.peer_urls, client_urls: node.client_urls })
     }
 
@@ -233,6 +247,28 @@ impl Node {
             return Err(Error::Stopped);
         }
         known.current_leader.ok_or(Error::NoLeader)
+    }
+
+    /// Waits for an answer of the member that leads, at most until the deadline. A leader that falls silent keeps its
+    /// connections, so that nothing but the next election tells that no answer comes: [`Error::LeaderChanged`].
+    async fn answered<T>(
+        &self,
+        leader: u64,
+        deadline: Instant,
+        answer: impl Future<Output = Result<T, Status>>,
+    ) -> Result<Result<T, Status>> {
+        let mut metrics = self.raft().metrics();
+        let replaced = async {
+            let _ = metrics.wait_for(|m| m.current_leader != Some(leader)).await;
+            // One that handed the lead over answers still.
+            tokio::time::sleep(LAST_WORDS).await;
+        };
+        tokio::select! {
+            biased;
+            answer = answer => Ok(answer),
+            () = replaced => Err(Error::LeaderChanged),
+            () = tokio::time::sleep_until(deadline) => Err(Error::TimedOut),
+        }
     }
 
     fn client(&self, id: u64) -> Option<Client> {

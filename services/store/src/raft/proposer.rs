@@ -80,7 +80,7 @@ async fn write(raft: &Raft, batch: Vec<Pending>) {
             let error = match error {
                 // The entry may stand in the log of another member, so nobody may try it again.
                 RaftError::APIError(ClientWriteError::ForwardToLeader(_)) => Error::LeaderChanged,
-                RaftError::APIError(other) => Error::Io(other.to_string()),
+                RaftError::APIError(other) => Error::raft("a write")(other),
                 RaftError::Fatal(_) => Error::Stopped,
             };
             for done in waiting {

@@ -83,9 +83,7 @@ impl Node {
     async fn read_index_at(&self, leader: u64, deadline: Instant) -> Result<(u64, u64)> {
         let mut client = self.client(leader).ok_or(Error::NoLeader)?;
         let ask = client.read_index(pb::ReadIndexRequest { cluster_id: self.cluster_id() });
-        // A leader that is gone shows only as silence; a new one may be found meanwhile.
-        let patience = deadline.min(Instant::now() + Duration::from_secs(2));
-        let answer = tokio::time::timeout_at(patience, ask).await.map_err(|_| Error::TimedOut)?;
+        let answer = self.answered(leader, deadline.min(Instant::now() + Duration::from_secs(2)), ask).await?;
         let answer = answer.map_err(|_| Error::NotLeader)?.into_inner();
         Ok((answer.log_index, answer.term))
     }

@@ -15,7 +15,7 @@ struct Builder;
 impl StoreBuilder<TypeConfig, Log, Machine, tempfile::TempDir> for Builder {
     async fn build(&self) -> Result<(tempfile::TempDir, Log, Machine), StorageError> {
         let dir = tempfile::tempdir().unwrap();
-        let log = Log::open(&dir.path().join("wal"), None).unwrap();
+        let log = Log::open(&dir.path().join("wal"), None, &[]).unwrap();
         let (machine, _) = Machine::open(&dir.path().join("snap"), 1).unwrap();
         Ok((dir, log, machine))
     }

@@ -134,7 +134,8 @@ pub(crate) fn entry_to_proto(entry: &Entry) -> pb::Entry {
 }
 
 pub(crate) fn entry_from_proto(entry: pb::Entry) -> Result<Entry> {
-    let log_id = entry.log_id.map(log_id_from_proto).ok_or_else(|| Error::Io("a log entry without its id".into()))?;
+    let log_id =
+        entry.log_id.map(log_id_from_proto).ok_or_else(|| Error::Corrupt("a log entry without its id".into()))?;
     let payload = match entry.payload {
         None => EntryPayload::Blank,
         Some(pb::entry::Payload::Batch(batch)) => {

@@ -1,9 +1,5 @@
-//! The log on disk: append-only files of frames, each frame one write that was made durable at once.
+//! The log on disk: append-only files of [frames](super::frame), each frame one write that was made durable at once.
 //!
-//! ```text
-//! file   = magic(12) format(u32) number(u64) crc(u32)  frame*
-//! frame  = magic(u32) length(u32) crc(u32) head-crc(u32)  LogFrame
-//! ```
 //! The first frame of a file repeats what must outlive the files before it: vote, committed and purged. A write that was
 //! cut off can only be the last frame of the last file: it is dropped when the log is opened. A frame that is all there
 //! but wrong, with no sector of it left unwritten (etcd's test too), or that has sound frames behind it, is no cut-off
@@ -13,22 +9,16 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use prost::Message;
 use trireme_proto::raft::v1 as pb;
 
+use super::frame::{FILE_HEAD, FRAME_HEAD, decode_frame, encode_frame, file_head, is_cut_off};
+use super::snapshot_store::Damaged;
 use super::types::{
     Entry, LogId, Vote, entry_from_proto, log_id_from_proto, log_id_to_proto, vote_from_proto, vote_to_proto,
 };
 use crate::data_dir::make_dir;
 use crate::error::{Error, Result};
 
-const FILE_MAGIC: &[u8; 12] = b"trireme-wal\0";
-const FORMAT: u32 = 1;
-const FILE_HEAD: usize = 28;
-const FRAME_MAGIC: u32 = 0x7472_4c46;
-const FRAME_HEAD: usize = 16;
-/// What a disk writes whole.
-const SECTOR: usize = 512;
 /// A file past this size is followed by a new one.
 const FILE_SIZE: u64 = 16 << 20;
 
@@ -39,6 +29,8 @@ pub(super) struct Contents {
     pub(super) committed: Option<LogId>,
     pub(super) purged: Option<LogId>,
     pub(super) entries: VecDeque<Entry>,
+    /// While it is read: entries that were purged, but are still there, are wanted too.
+    with_purged: bool,
 }
 
 impl Contents {
@@ -72,15 +64,46 @@ impl Contents {
             if let Some(last) = self.entries.back()
                 && entry.log_id.index != last.log_id.index + 1
             {
-                return Err(Error::Io(format!("entry {} follows {}", entry.log_id.index, last.log_id.index)));
+                if self.with_purged {
+                    self.entries.clear();
+                    self.entries.push_back(entry);
+                    continue;
+                }
+                return Err(Error::Corrupt(format!("entry {} follows {}", entry.log_id.index, last.log_id.index)));
             }
             self.entries.push_back(entry);
         }
-        if let Some(id) = frame.purged {
-            self.purge(log_id_from_proto(id));
+        match frame.purged.map(log_id_from_proto) {
+            Some(id) if self.with_purged => self.purged = self.purged.max(Some(id)),
+            Some(id) => self.purge(id),
+            None => {}
         }
         if let Some(id) = frame.committed {
             self.committed = Some(log_id_from_proto(id));
+        }
+        Ok(())
+    }
+
+    /// Goes on from an older snapshot, or from nothing, since those after it are damaged. What they held has to be in the
+    /// entries up to the very last, whose term tells that it is the same: this member may have said that it has all that.
+    fn stand_in(&mut self, snapshot: Option<LogId>, damaged: &[Damaged]) -> Result<()> {
+        let Some(newest) = damaged.first() else { return Ok(()) };
+        let begins = snapshot.map_or(0, |id| id.index + 1);
+        let first = self.entries.front().map(|entry| entry.log_id.index);
+        if first.is_none_or(|first| first > begins) {
+            return Err(newest.refused(format!("it does not reach back to entry {begins}")));
+        }
+        for lost in damaged {
+            let mut ids = self.entries.iter().map(|entry| entry.log_id);
+            let Some(last) = ids.find(|id| (id.index, id.leader_id.term) == lost.last) else {
+                return Err(lost.refused(format!("it does not hold entry {} of term {}", lost.last.0, lost.last.1)));
+            };
+            // Only what was committed gets into a snapshot.
+            self.committed = self.committed.max(Some(last));
+        }
+        self.purged = None;
+        if let Some(id) = snapshot {
+            self.purge(id);
         }
         Ok(())
     }
@@ -107,10 +130,10 @@ pub(super) struct Wal {
 
 impl Wal {
     /// Opens the log of a folder, or begins one. Together with the newest snapshot, which goes up to `snapshot`, it has to
-    /// hold everything: one of the two that is lost is refused.
-    pub(super) fn open(dir: &Path, snapshot: Option<LogId>) -> Result<(Self, Contents)> {
-        make_dir(dir)?;
-        let mut contents = Contents::default();
+    /// hold everything, what snapshots held that are damaged too: one of the two that is lost is refused.
+    pub(super) fn open(dir: &Path, snapshot: Option<LogId>, damaged: &[Damaged]) -> Result<(Self, Contents)> {
+        make_dir(dir).map_err(|e| Error::file(dir, e))?;
+        let mut contents = Contents { with_purged: !damaged.is_empty(), ..Contents::default() };
         let mut numbers = file_numbers(dir)?;
         // A file whose beginning never reached the disk holds nothing yet.
         if let Some(last) = numbers.last().copied()
@@ -122,8 +145,9 @@ impl Wal {
         if let Some(gap) = numbers.windows(2).find(|pair| pair[0] + 1 != pair[1]) {
             return Err(Error::data(&path_of(dir, gap[0] + 1), "log file is missing"));
         }
-        if let (true, Some(id)) = (numbers.is_empty(), snapshot) {
-            let reason = format!("the log is missing, but there is a snapshot up to entry {}", id.index);
+        let held = snapshot.map(|id| id.index).max(damaged.first().map(|newest| newest.last.0));
+        if let (true, Some(index)) = (numbers.is_empty(), held) {
+            let reason = format!("the log is missing, but there is a snapshot up to entry {index}");
             return Err(Error::data(dir, reason));
         }
         let mut old = VecDeque::new();
@@ -132,6 +156,8 @@ impl Wal {
             read_file(&path, *number, i + 1 == numbers.len(), &mut contents)?;
             old.push_back(OldFile { path, last_index: contents.last().map_or(0, |id| id.index) });
         }
+        let purged_on_disk = contents.purged;
+        contents.stand_in(snapshot, damaged)?;
         if let (Some(first), Some(purged)) = (contents.entries.front(), contents.purged)
             && first.log_id.index > purged.index + 1
         {
@@ -141,11 +167,21 @@ impl Wal {
         if let Some(purged) = contents.purged
             && snapshot.is_none_or(|id| id.index < purged.index)
         {
-            let reason = format!("the log begins after entry {}, but there is no snapshot up to it", purged.index);
+            let reason = format!(
+                "the log begins after entry {}, but there is no snapshot up to it: a file of snap/ was removed; put it \
+                 back or restore the data directory from a copy",
+                purged.index
+            );
+            return Err(Error::data(dir, reason));
+        }
+        if let (Some(first), None, None) = (contents.entries.front(), contents.purged, snapshot)
+            && first.log_id.index > 0
+        {
+            let reason = format!("the log begins with entry {}, but there is no snapshot", first.log_id.index);
             return Err(Error::data(dir, reason));
         }
         let committed = contents.committed.as_ref().map(log_id_to_proto);
-        let (vote, purged) = (contents.vote.as_ref().map(vote_to_proto), contents.purged.as_ref().map(log_id_to_proto));
+        let (vote, purged) = (contents.vote.as_ref().map(vote_to_proto), purged_on_disk.as_ref().map(log_id_to_proto));
         let last_index = contents.last().map_or(0, |id| id.index);
         let wal = match numbers.last() {
             Some(number) => {
@@ -250,15 +286,6 @@ fn file_numbers(dir: &Path) -> Result<Vec<u64>> {
     Ok(numbers)
 }
 
-fn file_head(number: u64) -> Vec<u8> {
-    let mut head = Vec::with_capacity(FILE_HEAD);
-    head.extend_from_slice(FILE_MAGIC);
-    head.extend_from_slice(&FORMAT.to_be_bytes());
-    head.extend_from_slice(&number.to_be_bytes());
-    head.extend_from_slice(&crc32fast::hash(&head).to_be_bytes());
-    head
-}
-
 fn create_file(dir: &Path, number: u64, state: &pb::LogFrame) -> Result<(File, u64)> {
     let path = path_of(dir, number);
     let mut file = OpenOptions::new().create(true).truncate(true).read(true).write(true).open(path)?;
@@ -275,50 +302,6 @@ fn has_head(path: &Path) -> Result<bool> {
     let mut bytes = Vec::new();
     File::open(path)?.take((FILE_HEAD + FRAME_HEAD) as u64 + 4096).read_to_end(&mut bytes)?;
     Ok(bytes.len() >= FILE_HEAD && decode_frame(&bytes[FILE_HEAD..]).is_some())
-}
-
-fn encode_frame(frame: &pb::LogFrame) -> Result<Vec<u8>> {
-    let length = frame.encoded_len();
-    let mut bytes = Vec::with_capacity(FRAME_HEAD + length);
-    bytes.extend_from_slice(&[0; FRAME_HEAD]);
-    frame.encode(&mut bytes).map_err(|e| Error::Io(e.to_string()))?;
-    let length = u32::try_from(length).map_err(|_| Error::RequestTooLarge)?;
-    let crc = crc32fast::hash(&bytes[FRAME_HEAD..]);
-    bytes[..4].copy_from_slice(&FRAME_MAGIC.to_be_bytes());
-    bytes[4..8].copy_from_slice(&length.to_be_bytes());
-    bytes[8..12].copy_from_slice(&crc.to_be_bytes());
-    let head_crc = crc32fast::hash(&bytes[..12]);
-    bytes[12..16].copy_from_slice(&head_crc.to_be_bytes());
-    Ok(bytes)
-}
-
-/// The frame that `bytes` begins with, if it is whole, and its length.
-fn decode_frame(bytes: &[u8]) -> Option<(pb::LogFrame, usize)> {
-    let number = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
-    if number(0)? != FRAME_MAGIC || number(12)? != crc32fast::hash(&bytes[..12]) {
-        return None;
-    }
-    let end = FRAME_HEAD + number(4)? as usize;
-    let payload = bytes.get(FRAME_HEAD..end)?;
-    if crc32fast::hash(payload) != number(8)? {
-        return None;
-    }
-    pb::LogFrame::decode(payload).ok().map(|frame| (frame, end))
-}
-
-/// Whether the frame at `at`, which is not sound, can be a write that did not end: some of it is not there, or a sector
-/// of it was never written and reads as zeros.
-fn is_cut_off(bytes: &[u8], at: usize) -> bool {
-    let rest = &bytes[at..];
-    let number = |at: usize| rest.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes);
-    let head_is_sound = number(0) == Some(FRAME_MAGIC) && number(12) == rest.get(..12).map(crc32fast::hash);
-    let length = number(4).filter(|_| head_is_sound).map(|length| FRAME_HEAD + length as usize);
-    let end = at + length.unwrap_or(FRAME_HEAD.max(rest.len()));
-    end > bytes.len() || {
-        let first = (at / SECTOR + 1) * SECTOR;
-        let starts = std::iter::once(at).chain((first..end).step_by(SECTOR));
-        starts.into_iter().any(|from| bytes[from..end.min((from / SECTOR + 1) * SECTOR)].iter().all(|b| *b == 0))
-    }
 }
 
 /// Reads a file into `contents`. Of the last one a frame that was cut off is removed.
@@ -348,12 +331,13 @@ fn read_file(path: &Path, number: u64, is_last: bool, contents: &mut Contents) -
 
 #[cfg(test)]
 mod tests {
+    use super::super::frame::SECTOR;
     use super::*;
 
     /// Opens a log as if there were a snapshot of all that was purged.
     fn open(dir: &Path) -> Result<(Wal, Contents)> {
         let all = LogId::new(openraft::CommittedLeaderId::new(1, 1), u64::MAX);
-        Wal::open(dir, (!file_numbers(dir)?.is_empty()).then_some(all))
+        Wal::open(dir, (!file_numbers(dir)?.is_empty()).then_some(all), &[])
     }
 
     fn entry(index: u64) -> pb::Entry {
@@ -394,7 +378,7 @@ mod tests {
         let bytes = std::fs::read(path_of(dir.path(), 1)).unwrap();
         for cut in 0..bytes.len() {
             std::fs::write(path_of(dir.path(), 1), &bytes[..cut]).unwrap();
-            let (mut wal, contents) = Wal::open(dir.path(), None).unwrap();
+            let (mut wal, contents) = Wal::open(dir.path(), None, &[]).unwrap();
             assert!(contents.entries.is_empty());
             wal.write(&mut frame([1])).unwrap();
             assert_eq!(indexes(&open(dir.path()).unwrap().1), [1]);
@@ -491,19 +475,79 @@ mod tests {
     fn a_log_or_a_snapshot_that_is_lost_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
         let snapshot = |index| Some(LogId::new(openraft::CommittedLeaderId::new(1, 1), index));
-        let refused = |snapshot| Wal::open(dir.path(), snapshot).err().unwrap().to_string();
+        let refused = |snapshot| Wal::open(dir.path(), snapshot, &[]).err().unwrap().to_string();
         for _ in 0..2 {
             assert!(refused(snapshot(7)).contains("the log is missing, but there is a snapshot up to entry 7"));
         }
         // So is one that was emptied.
         std::fs::write(path_of(dir.path(), 1), []).unwrap();
         assert!(refused(snapshot(7)).contains("the log is missing"));
-        let (mut wal, _) = Wal::open(dir.path(), None).unwrap();
+        let (mut wal, _) = Wal::open(dir.path(), None, &[]).unwrap();
         wal.write(&mut frame(1..=5)).unwrap();
         wal.write(&mut pb::LogFrame { purged: entry(3).log_id, ..Default::default() }).unwrap();
         for lost in [None, snapshot(2)] {
             assert!(refused(lost).contains("the log begins after entry 3, but there is no snapshot up to it"));
         }
-        assert!(Wal::open(dir.path(), snapshot(3)).is_ok());
+        assert!(Wal::open(dir.path(), snapshot(3), &[]).is_ok());
+    }
+
+    fn damaged(dir: &Path, last: (u64, u64)) -> Damaged {
+        let name = format!("{:016x}-{:016x}.snap", last.0, last.1);
+        Damaged { path: dir.join(name), last, error: Error::Corrupt("snapshot is damaged".into()) }
+    }
+
+    #[test]
+    fn the_log_stands_in_for_a_damaged_snapshot_that_it_covers() {
+        let dir = tempfile::tempdir().unwrap();
+        let snapshot = |index| Some(LogId::new(openraft::CommittedLeaderId::new(1, 1), index));
+        let (mut wal, _) = Wal::open(dir.path(), None, &[]).unwrap();
+        wal.write(&mut frame(0..=9)).unwrap();
+        wal.write(&mut pb::LogFrame { purged: entry(6).log_id, ..Default::default() }).unwrap();
+        let (_, contents) = Wal::open(dir.path(), snapshot(8), &[]).unwrap();
+        assert_eq!(indexes(&contents), [7, 8, 9], "with the snapshot, what it holds is not read");
+
+        // From an older one, and from nothing. Both may be tried again before there is a new snapshot.
+        for _ in 0..2 {
+            let (_, contents) = Wal::open(dir.path(), snapshot(3), &[damaged(dir.path(), (8, 1))]).unwrap();
+            assert_eq!(indexes(&contents), [4, 5, 6, 7, 8, 9]);
+            assert_eq!((contents.purged, contents.committed), (snapshot(3), snapshot(8)));
+            let both = [damaged(dir.path(), (8, 1)), damaged(dir.path(), (3, 1))];
+            let (_, contents) = Wal::open(dir.path(), None, &both).unwrap();
+            assert_eq!(indexes(&contents), (0..=9).collect::<Vec<_>>());
+            assert_eq!((contents.purged, contents.committed), (None, snapshot(8)));
+        }
+
+        // An entry of another leader's, or one that never came, is not what the snapshot held.
+        for last in [(8, 2), (10, 1)] {
+            let error = Wal::open(dir.path(), None, &[damaged(dir.path(), last)]).err().unwrap().to_string();
+            assert!(error.contains("cannot be made again from the log: it does not hold entry"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_snapshot_that_the_log_does_not_reach_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let lost = [damaged(dir.path(), (6, 1))];
+        let refused = || Wal::open(dir.path(), None, &lost).err().unwrap().to_string();
+        assert!(refused().contains("the log is missing, but there is a snapshot up to entry 6"));
+        let (mut wal, _) = Wal::open(dir.path(), None, &[]).unwrap();
+        wal.write(&mut frame(0..=2)).unwrap();
+        wal.write(&mut pb::LogFrame { purged: entry(5).log_id, ..Default::default() }).unwrap();
+        // A leader's snapshot was installed over what was here.
+        wal.write(&mut frame(6..=9)).unwrap();
+        let error = refused();
+        assert!(error.contains("it does not reach back to entry 0; restore the data directory"), "{error}");
+    }
+
+    #[test]
+    fn a_log_whose_beginning_is_gone_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut wal, _) = Wal::open(dir.path(), None, &[]).unwrap();
+        wal.write(&mut frame(0..=2)).unwrap();
+        wal.size = FILE_SIZE;
+        wal.write(&mut frame([3])).unwrap();
+        std::fs::remove_file(path_of(dir.path(), 1)).unwrap();
+        let error = Wal::open(dir.path(), None, &[]).err().unwrap().to_string();
+        assert!(error.contains("the log begins with entry 3, but there is no snapshot"), "{error}");
     }
 }

@@ -71,8 +71,9 @@ impl Node {
         let Some(mut client) = self.client(leader) else { return Ok(None) };
         let proposal = Some(types::proposal_to_proto(proposal));
         let request = pb::ProposeRequest { cluster_id: self.cluster_id(), proposal };
-        let answer = match tokio::time::timeout_at(deadline, client.propose(request)).await {
-            Err(_) => return Err(Error::TimedOut),
+        let answer = match self.answered(leader, deadline, client.propose(request)).await {
+            // As below: it may have been written.
+            Err(error) => return Err(error),
             Ok(Err(status)) if status.code() == Code::FailedPrecondition || was_not_sent(&status) => return Ok(None),
             Ok(Err(status)) if status.code() == Code::ResourceExhausted => return Err(Error::TooManyRequests),
             Ok(Err(status)) if status.message() == Error::LeaderChanged.to_string() => {
@@ -84,7 +85,7 @@ impl Node {
         };
         // What this client reads here next has to show its write.
         self.applied(answer.log_index, deadline).await?;
-        let reply = pb::Reply::decode(answer.reply).map_err(|e| Error::Io(e.to_string()))?;
+        let reply = pb::Reply::decode(answer.reply).map_err(Error::decode("the leader's reply"))?;
         Ok(Some(if reply.error == 0 { Ok(reply) } else { Err(Error::from_number(reply.error)) }))
     }
 }

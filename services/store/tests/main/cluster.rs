@@ -62,6 +62,32 @@ async fn a_killed_leader_is_replaced_within_3_seconds_and_nothing_acknowledged_i
     }
 }
 
+/// As after a kill, though nothing tells that the leader is gone: its connections stay. No client of the others waits for
+/// it, not even those whose writes were handed to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_falls_silent_is_replaced_and_nobody_waits_for_it() {
+    let cluster = Cluster::start(3, &[]).await;
+    let leader = cluster.leader().await;
+    let others = [(leader + 1) % 3, (leader + 2) % 3];
+    let load = Load::start((0..6).map(|i| cluster.client(others[i % 2])).collect());
+    load.goes_on(100).await;
+    cluster.freeze(leader);
+    let frozen = Instant::now();
+    load.goes_on(100).await;
+    let record = load.stop().await;
+    let (pause, longest) = (record.resumed_after(frozen), record.longest);
+    println!(
+        "{} acknowledged, {} refused, pause {pause:?}, longest wait {longest:?}",
+        record.puts.len(),
+        record.refused
+    );
+    // Half of what a write may take: an answer that does not come is given up before.
+    assert!(pause < Duration::from_secs(3) && longest < Duration::from_millis(3500), "{pause:?} {longest:?}");
+    cluster.thaw(leader);
+    record.judge(&cluster.client(leader)).await;
+    assert_same_data(&cluster, &[0, 1, 2]).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_of_five_dead_all_works_three_dead_it_refuses() {
     let mut cluster = Cluster::start(5, &[]).await;

@@ -24,6 +24,8 @@ pub(crate) struct Record {
     pub(crate) puts: Vec<(String, i64)>,
     /// When acknowledged writes began and ended.
     pub(crate) acknowledged: Vec<(Instant, Instant)>,
+    /// The longest that a client waited for an answer, whatever it was.
+    pub(crate) longest: Duration,
     pub(crate) refused: usize,
     faults: Vec<String>,
 }
@@ -93,7 +95,10 @@ async fn step(
         }
         // A read has to show at least what was acknowledged to anyone before it began.
         let floor = newest.load(Ordering::SeqCst);
-        match tokio::time::timeout(limit, client.get(REGISTER)).await {
+        let asked = Instant::now();
+        let answer = tokio::time::timeout(limit, client.get(REGISTER)).await;
+        record.lock().await.waited(asked);
+        match answer {
             Ok(Ok(kv)) => Some(Some((floor, kv.map_or(0, |kv| kv.mod_revision)))),
             _ => {
                 record.lock().await.refused += 1;
@@ -106,7 +111,9 @@ async fn step(
         record.lock().await.faults.push(format!("a read saw {seen} after {floor} was acknowledged"));
     }
     let began = Instant::now();
-    match tokio::time::timeout(limit, client.swap(REGISTER, seen, format!("{i}-{n}"))).await {
+    let answer = tokio::time::timeout(limit, client.swap(REGISTER, seen, format!("{i}-{n}"))).await;
+    record.lock().await.waited(began);
+    match answer {
         Ok(Ok(Ok(to))) => {
             newest.fetch_max(to, Ordering::SeqCst);
             let mut record = record.lock().await;
@@ -121,7 +128,9 @@ async fn step(
     }
     let key = format!("load/{i}/{n}");
     let began = Instant::now();
-    match tokio::time::timeout(limit, client.put(&key, vec![b'v'; 200])).await {
+    let answer = tokio::time::timeout(limit, client.put(&key, vec![b'v'; 200])).await;
+    record.lock().await.waited(began);
+    match answer {
         Ok(Ok(revision)) => {
             let mut record = record.lock().await;
             record.puts.push((key, revision));
@@ -132,6 +141,10 @@ async fn step(
 }
 
 impl Record {
+    fn waited(&mut self, since: Instant) {
+        self.longest = self.longest.max(since.elapsed());
+    }
+
     /// Judges the record against what is in the store at the end.
     pub(crate) async fn judge(&self, client: &Client) {
         assert!(self.faults.is_empty(), "{:?}", self.faults);

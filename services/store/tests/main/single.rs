@@ -71,6 +71,59 @@ async fn the_log_is_cut_and_a_start_from_a_snapshot_has_everything() {
     assert!(metrics.contains("etcd_disk_wal_fsync_duration_seconds"), "{metrics}");
 }
 
+/// Damages a file in its middle.
+fn damage(path: &std::path::Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_snapshot_is_made_again_from_the_log_or_refused() {
+    let mut cluster = Cluster::start(1, &[]).await;
+    let client = cluster.client(0);
+    for i in 0..60 {
+        client.put(&format!("big/{}", i % 40), vec![b'x'; 100_000]).await.unwrap();
+    }
+    client.compact(client.read_index().await.unwrap().revision - 10).await.unwrap();
+    poll::found("a snapshot", PATIENCE, async || (cluster.snapshots(0) == 1).then_some(())).await.unwrap();
+    client.put("after", "it").await.unwrap();
+    let (hash, incarnation) = (client.hash(0).await.unwrap(), client.read_index().await.unwrap().incarnation);
+    let snap = cluster.data_dir(0).join("snap");
+    let files = |ending: &str| -> Vec<std::path::PathBuf> {
+        let all = std::fs::read_dir(&snap).unwrap().map(|file| file.unwrap().path());
+        all.filter(|path| path.to_string_lossy().ends_with(ending)).collect()
+    };
+    cluster.kill(0);
+    damage(&files(".snap")[0]);
+    cluster.restart(0).await;
+    assert_eq!(cluster.client(0).hash(0).await.unwrap(), hash);
+    assert_eq!(cluster.client(0).read_index().await.unwrap().incarnation, incarnation);
+    poll::found("the damaged one to be put aside", PATIENCE, async || {
+        (files(".snap.broken").len() == 1 && cluster.snapshots(0) == 1).then_some(())
+    })
+    .await
+    .unwrap();
+    // What was made again is whole.
+    cluster.kill(0);
+    cluster.restart(0).await;
+    assert_eq!(cluster.client(0).hash(0).await.unwrap(), hash);
+
+    // Without the log nothing can stand in, and the damaged file stays for whoever looks.
+    cluster.kill(0);
+    damage(&files(".snap")[0]);
+    let wal = cluster.data_dir(0).join("wal");
+    for file in std::fs::read_dir(&wal).unwrap() {
+        std::fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    let refused = cluster.command(0).output().unwrap();
+    assert!(!refused.status.success());
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned() + &String::from_utf8_lossy(&refused.stdout);
+    assert!(text.contains("the log is missing, but there is a snapshot up to entry"), "{text}");
+    assert_eq!(cluster.snapshots(0), 1);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn causes_come_back_from_ranges_and_watches_and_after_a_restart() {
     let mut cluster = Cluster::start(1, &[]).await;

@@ -133,6 +133,22 @@ impl Cluster {
         child.wait().unwrap();
     }
 
+    /// The member's process stops where it is, and its connections stay: for others it is silent.
+    pub(crate) fn freeze(&self, i: usize) {
+        self.signal(i, "STOP");
+    }
+
+    /// It goes on.
+    pub(crate) fn thaw(&self, i: usize) {
+        self.signal(i, "CONT");
+    }
+
+    fn signal(&self, i: usize, signal: &str) {
+        let id = self.members[i].child.as_ref().unwrap().id();
+        let sent = Command::new("sh").args(["-c", &format!("kill -{signal} {id}")]).status().unwrap();
+        assert!(sent.success(), "{sent}");
+    }
+
     pub(crate) async fn restart(&mut self, i: usize) {
         self.run(i);
         self.ready(i).await;
