@@ -1,6 +1,14 @@
 //! What can go wrong between a component and the API server.
 
+use std::sync::Arc;
+
 use trireme_machinery::status::{Status, cause};
+
+/// What an error came from. Errors are handed to all who wait for the same thing, so they share it.
+pub(crate) type Source = Arc<dyn std::error::Error + Send + Sync>;
+
+/// What may become a [`Source`]: an error, or words where nobody else's error is behind it.
+type IntoSource = Box<dyn std::error::Error + Send + Sync>;
 
 /// The error of every call of this crate.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -9,31 +17,31 @@ pub enum Error {
     #[error("{0}")]
     Api(Box<Status>),
     /// No connection, or it broke before the answer came. Of a write the outcome is unknown.
-    #[error("cannot reach {endpoint}: {reason}")]
+    #[error("cannot reach {endpoint}: {}", whole(.source))]
     Unreachable {
         /// Where the call went.
         endpoint: String,
         /// What the transport said.
-        reason: String,
+        source: Source,
     },
     /// A stream ended that should have gone on.
-    #[error("the watch stream ended: {0}")]
-    Disconnected(String),
+    #[error("the watch stream ended: {}", whole(.0))]
+    Disconnected(#[source] Source),
     /// An answer is not what the protocol says.
-    #[error("cannot read {what}: {reason}")]
+    #[error("cannot read {what}: {source}")]
     Decode {
         /// What was read.
         what: String,
         /// What is wrong with it.
-        reason: String,
+        source: Source,
     },
     /// A request cannot be written down.
-    #[error("cannot write {what}: {reason}")]
+    #[error("cannot write {what}: {source}")]
     Encode {
         /// What was to be written.
         what: String,
         /// What is wrong with it.
-        reason: String,
+        source: Source,
     },
     /// The configuration (kubeconfig, certificates, flags) cannot be used.
     #[error("{0}")]
@@ -141,15 +149,49 @@ impl Error {
         self.status()?.retry_after_seconds().and_then(|s| u64::try_from(s).ok())
     }
 
-    pub(crate) fn decode(what: impl Into<String>, reason: impl std::fmt::Display) -> Self {
-        Error::Decode { what: what.into(), reason: reason.to_string() }
+    /// A stream ended that should have gone on.
+    pub fn disconnected(source: impl Into<IntoSource>) -> Self {
+        Error::Disconnected(source.into().into())
     }
 
-    pub(crate) fn encode(what: impl Into<String>, reason: impl std::fmt::Display) -> Self {
-        Error::Encode { what: what.into(), reason: reason.to_string() }
+    pub(crate) fn decode(what: impl Into<String>, source: impl Into<IntoSource>) -> Self {
+        Error::Decode { what: what.into(), source: source.into().into() }
     }
 
-    pub(crate) fn unreachable(endpoint: impl Into<String>, reason: impl std::fmt::Display) -> Self {
-        Error::Unreachable { endpoint: endpoint.into(), reason: reason.to_string() }
+    pub(crate) fn encode(what: impl Into<String>, source: impl Into<IntoSource>) -> Self {
+        Error::Encode { what: what.into(), source: source.into().into() }
+    }
+
+    pub(crate) fn unreachable(endpoint: impl Into<String>, source: impl Into<IntoSource>) -> Self {
+        Error::Unreachable { endpoint: endpoint.into(), source: source.into().into() }
+    }
+}
+
+/// An error of a transport with all that is behind it: alone it says little ("client error").
+pub(crate) fn whole(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn what_is_behind_an_error_stays_with_it() {
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let error = Error::unreachable("https://x", refused);
+        let source = error.source().unwrap().downcast_ref::<Source>().unwrap();
+        assert_eq!(source.downcast_ref::<io::Error>().unwrap().kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(error.to_string(), "cannot reach https://x: connection refused");
+        assert_eq!(Error::decode("a list", "no list").to_string(), "cannot read a list: no list");
     }
 }

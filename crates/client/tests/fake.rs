@@ -40,6 +40,7 @@ struct State {
     history: Vec<Happening>,
     writes: usize,
     unanswered: usize,
+    failing: Option<&'static str>,
     authorization: String,
     questions: usize,
 }
@@ -114,6 +115,11 @@ impl Fake {
     /// The next writes happen but are not answered.
     pub(crate) fn lose_answers(&self, count: usize) {
         self.state.lock().unwrap().unanswered = count;
+    }
+
+    /// Writes of what has a name that begins so fail, again and again.
+    pub(crate) fn fail(&self, beginning: &'static str) {
+        self.state.lock().unwrap().failing = Some(beginning);
     }
 
     /// What happened after a revision.
@@ -201,6 +207,9 @@ impl State {
                 let status = Status::conflict(&group, &name, "the claim moved");
                 return Err(status.with_cause(cause::CLAIM_LOST, "the claim moved", ""));
             }
+        }
+        if self.failing.is_some_and(|beginning| name.starts_with(beginning)) {
+            return Err(Status::internal("it fails"));
         }
         let old = self.objects.get(&key).map(|found| found.0.clone());
         let (kind, mut object) = match ask.verb.as_str() {

@@ -14,8 +14,6 @@ mod terms;
 mod unreadable;
 mod verbs;
 
-use std::time::Duration;
-
 use fake::Fake;
 use trireme_client::{Client, Config, Tasks};
 
@@ -56,15 +54,6 @@ async fn connect(door: Door, fake: &Fake) -> Client {
     let config = Config::from_kubeconfig(&file, endpoint).unwrap();
     std::fs::remove_file(&file).unwrap();
     Client::new(config).unwrap()
-}
-
-/// Looks until it is so, or fails after ten seconds.
-async fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
-    while !so() {
-        assert!(tokio::time::Instant::now() < deadline, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 /// Makes a test of each function for each door.

@@ -1,6 +1,7 @@
 //! Events: what a component tells people about an object. Like upstream's, the recorder adds up what repeats: the same
 //! event is one object whose count grows; many similar ones become one that says so; and an object that is told about
-//! without end is told about less. Nobody waits for an event to be written, and one that cannot be is dropped.
+//! without end is told about less. Nobody waits for an event to be written, and one that cannot be within some time is
+//! dropped, as are those that find too many before them; `trireme_events_dropped_total` counts both.
 
 mod correlate;
 mod name;
@@ -13,9 +14,11 @@ use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tracing::Instrument as _;
 use trireme_telemetry::{Parent, TraceParent};
 
+use crate::backoff::Backoff;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::error::Error;
@@ -28,8 +31,11 @@ use correlate::{Correlator, Told};
 
 /// Events that wait to be written; more are dropped.
 const WAITING: usize = 1000;
-/// So often an event is tried while the server is away.
-const TRIES: u32 = 12;
+/// So long an event that fails may hold up those behind it. One that the server answers with a failure each time is about
+/// itself, and the next may well be written.
+const FAILING: Duration = Duration::from_secs(5);
+/// While the server is not reached no other could be written either: upstream's twelve tries, ten seconds apart.
+const AWAY: Duration = Duration::from_secs(120);
 
 /// Of what kind an event is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +110,7 @@ impl EventRecorder {
             span: trireme_telemetry::current(),
         };
         if self.send.try_send(message).is_err() {
-            metrics::counter!("trireme_events_dropped_total").increment(1);
+            dropped();
         }
     }
 }
@@ -142,16 +148,20 @@ impl Writer {
         let key = correlate::key(&message.object, message.kind.as_str(), &message.reason);
         let Some(told) = self.correlator.tell(&key, &message.text, message.time) else { return };
         let name = name::of(message.object.name.as_deref().unwrap_or_default(), message.moment);
-        let mut wait = crate::backoff::Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
-        for tried in 0..TRIES {
-            match self.try_write(&message, &told, &name).await {
+        let mut tries = Tries::begin();
+        loop {
+            match tries.limit(self.try_write(&message, &told, &name)).await {
                 Ok(written) => {
                     self.correlator.written(&key, &told, written.metadata.name.unwrap_or_default());
                     return;
                 }
-                Err(error) if error.is_outcome_unknown() => tokio::time::sleep(wait.wait()).await,
+                Err(error) if error.is_outcome_unknown() => {
+                    if !tries.again(&error, &message.reason).await {
+                        return;
+                    }
+                }
                 // No other event has this name: an earlier try was done, only its answer was lost.
-                Err(error) if tried > 0 && error.is_already_exists() => {
+                Err(error) if tries.tried > 0 && error.is_already_exists() => {
                     self.correlator.written(&key, &told, name);
                     return;
                 }
@@ -207,9 +217,73 @@ fn span_of(parent: Option<TraceParent>) -> tracing::Span {
     }
 }
 
+fn dropped() {
+    metrics::counter!("trireme_events_dropped_total").increment(1);
+}
+
+/// The tries to write one event.
+struct Tries {
+    began: Instant,
+    wait: Backoff,
+    tried: u32,
+}
+
+impl Tries {
+    fn begin() -> Self {
+        let wait = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
+        Self { began: Instant::now(), wait, tried: 0 }
+    }
+
+    /// One try, which a server that does not answer holds up no longer than one that fails.
+    async fn limit<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        tokio::time::timeout(FAILING, call).await.unwrap_or_else(|_| Err(Error::disconnected("no answer")))
+    }
+
+    /// Waits before the next try; false: there is none, the event is dropped.
+    async fn again(&mut self, error: &Error, reason: &str) -> bool {
+        self.tried += 1;
+        let (patience, wait) = (if error.status().is_some() { FAILING } else { AWAY }, self.wait.wait());
+        if self.began.elapsed() + wait > patience {
+            tracing::info!(%error, reason, tried = self.tried, "an event was dropped");
+            dropped();
+            return false;
+        }
+        tokio::time::sleep(wait).await;
+        true
+    }
+}
+
 /// A namespace that goes away takes no events: that is no news.
 fn tell_refusal(error: &Error, reason: &str) {
     if !error.is_namespace_terminating() && !error.is_not_found() {
         tracing::info!(%error, reason, "an event was refused");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trireme_machinery::status::Status;
+
+    use super::*;
+
+    async fn given_up_after(error: impl Fn() -> Error) -> Duration {
+        let begun = Instant::now();
+        let mut tries = Tries::begin();
+        while tries.again(&error(), "Reason").await {}
+        begun.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_that_fails_holds_nobody_up_for_long() {
+        let failing = given_up_after(|| Status::internal("no").into()).await;
+        assert!(failing <= FAILING && failing > FAILING / 4, "{failing:?}");
+        let away = given_up_after(|| Error::disconnected("gone")).await;
+        assert!(
+            away <= AWAY && away > AWAY - Duration::from_secs(20),
+            "a restart of the server is waited for: {away:?}"
+        );
+        let tries = Tries::begin();
+        let silent = tries.limit(std::future::pending::<Result<(), Error>>());
+        assert!(silent.await.unwrap_err().is_outcome_unknown());
     }
 }

@@ -14,8 +14,7 @@ use tokio::sync::mpsc;
 use tracing::Instrument as _;
 use trireme_telemetry::TraceParent;
 
-use super::{EventType, TRIES, WAITING, name, namespace_of, reference, span_of, tell_refusal};
-use crate::backoff::Backoff;
+use super::{EventType, Tries, WAITING, dropped, name, namespace_of, reference, span_of, tell_refusal};
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::error::Error;
@@ -77,7 +76,7 @@ impl SeriesRecorder {
             ..Event::default()
         };
         if self.send.try_send((event, trireme_telemetry::current())).is_err() {
-            metrics::counter!("trireme_events_dropped_total").increment(1);
+            dropped();
         }
     }
 }
@@ -156,14 +155,18 @@ impl Writer {
     }
 
     async fn write(&self, event: &Event) {
-        let mut wait = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
-        for _ in 0..TRIES {
-            match self.try_write(event).await {
+        let (mut tries, reason) = (Tries::begin(), event.reason.as_deref().unwrap_or_default());
+        loop {
+            match tries.limit(self.try_write(event)).await {
                 Ok(_) => return,
-                Err(error) if error.is_outcome_unknown() => tokio::time::sleep(wait.wait()).await,
+                Err(error) if error.is_outcome_unknown() => {
+                    if !tries.again(&error, reason).await {
+                        return;
+                    }
+                }
                 // No other event has this name: it stands already.
                 Err(error) if error.is_already_exists() => return,
-                Err(error) => return tell_refusal(&error, event.reason.as_deref().unwrap_or_default()),
+                Err(error) => return tell_refusal(&error, reason),
             }
         }
     }

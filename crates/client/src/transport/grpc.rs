@@ -18,7 +18,7 @@ use trireme_telemetry::{Cause, Hop, TraceParent};
 use super::grpc_watch::Watches;
 use super::{Answer, Item, Listed, Reply, Request, Transport, WatchStream};
 use crate::config::Config;
-use crate::error::Error;
+use crate::error::{Error, whole};
 use crate::token::Bearer;
 
 /// An answer larger than this is refused rather than read.
@@ -151,7 +151,7 @@ pub(super) fn failure(endpoint: &str, status: &tonic::Status) -> Error {
     }
     let (code, reason) = match status.code() {
         tonic::Code::Unavailable | tonic::Code::Cancelled | tonic::Code::Unknown | tonic::Code::DeadlineExceeded => {
-            return Error::unreachable(endpoint, describe(status));
+            return Error::unreachable(endpoint, Call(status.clone()));
         }
         tonic::Code::Unauthenticated => (401, Reason::Unauthorized),
         tonic::Code::PermissionDenied => (403, Reason::Forbidden),
@@ -160,17 +160,23 @@ pub(super) fn failure(endpoint: &str, status: &tonic::Status) -> Error {
         tonic::Code::ResourceExhausted => (429, Reason::TooManyRequests),
         _ => (500, Reason::InternalError),
     };
-    Status::failure(code, reason, describe(status)).into()
+    Status::failure(code, reason, whole(&Call(status.clone()))).into()
 }
 
-fn describe(status: &tonic::Status) -> String {
-    let mut text = format!("{:?}: {}", status.code(), status.message());
-    let mut source = std::error::Error::source(status);
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
+/// A failed call in fewer words than the library's.
+#[derive(Debug)]
+struct Call(tonic::Status);
+
+impl std::fmt::Display for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}: {}", self.0.code(), self.0.message())
     }
-    text
+}
+
+impl std::error::Error for Call {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
 }
 
 pub(super) fn to_proto(request: &Request) -> Result<proto::Request, Error> {

@@ -156,7 +156,7 @@ impl Owner {
                 },
                 event = events.message() => match event {
                     Ok(Some(event)) => self.deliver(event).await,
-                    Ok(None) => return Ended::Broken(Error::Disconnected("the server closed it".into())),
+                    Ok(None) => return Ended::Broken(Error::disconnected("the server closed it")),
                     Err(status) => return Ended::Broken(failure("the watch stream", &status)),
                 },
                 _ = sweep.tick() => if let Err(error) = self.sweep(requests) {
@@ -187,9 +187,7 @@ impl Owner {
             Command::Progress { id } => Ask::Progress(Progress { id }),
         };
         match requests.try_send(proto::WatchRequest { request: Some(ask) }) {
-            Err(mpsc::error::TrySendError::Full(_)) => {
-                Err(Error::Disconnected("the server takes no more requests".into()))
-            }
+            Err(mpsc::error::TrySendError::Full(_)) => Err(Error::disconnected("the server takes no more requests")),
             // A stream that broke is noticed by its reader.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
         }

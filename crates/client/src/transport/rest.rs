@@ -15,7 +15,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use trireme_machinery::status::{Reason, Status};
+use trireme_service::tasks::{OnPanic, Tasks};
 use trireme_telemetry::{Cause, TraceParent};
 use url::Url;
 
@@ -95,8 +97,8 @@ impl Rest {
         }
     }
 
-    fn unreachable(&self, reason: impl std::fmt::Display) -> Error {
-        Error::unreachable(self.server.as_str(), reason)
+    fn unreachable(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        Error::unreachable(self.server.as_str(), source)
     }
 
     async fn send(
@@ -127,7 +129,7 @@ impl Rest {
             None => Bytes::new(),
         };
         let request = request.body(Full::new(body)).map_err(|e| Error::encode("request", e))?;
-        self.http.request(request).await.map_err(|e| self.unreachable(causes(&e)))
+        self.http.request(request).await.map_err(|e| self.unreachable(e))
     }
 
     /// A GET of any path: discovery, logs, health.
@@ -165,16 +167,6 @@ async fn timed<T>(limit: Duration, call: impl Future<Output = Result<T, Error>>)
         Ok(result) => result,
         Err(_) => Err(Error::unreachable("the API server", format!("no answer within {} s", limit.as_secs()))),
     }
-}
-
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 fn warnings(headers: &http::HeaderMap) -> Vec<String> {
@@ -350,7 +342,9 @@ impl Transport for Rest {
                 return Err(refused(status, "watch", &wire.path, &body));
             }
             let (send, events) = mpsc::channel(BUFFERED_EVENTS);
-            let reader = tokio::spawn(read_watch(answer.into_body(), send));
+            // A panic is told and ends the stream, and whoever reads it opens another.
+            let tasks = Tasks::new(CancellationToken::new());
+            let reader = tasks.spawn("watch", OnPanic::Log, read_watch(answer.into_body(), send));
             Ok(WatchStream { events, progress: None, _guard: Some(Box::new(AbortOnDrop(reader))) })
         })
     }
@@ -361,7 +355,7 @@ impl Transport for Rest {
 }
 
 #[derive(Debug)]
-struct AbortOnDrop(tokio::task::JoinHandle<()>);
+struct AbortOnDrop(tokio::task::AbortHandle);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
@@ -384,11 +378,11 @@ async fn read_watch(mut body: Incoming, send: mpsc::Sender<Result<RawEvent, Erro
             Ok(Some(Ok(frame))) => frame,
             Ok(None) => return,
             Ok(Some(Err(error))) => {
-                let _ = send.send(Err(Error::Disconnected(causes(&error)))).await;
+                let _ = send.send(Err(Error::disconnected(error))).await;
                 return;
             }
             Err(_) => {
-                let _ = send.send(Err(Error::Disconnected("the server is silent".into()))).await;
+                let _ = send.send(Err(Error::disconnected("the server is silent"))).await;
                 return;
             }
         };

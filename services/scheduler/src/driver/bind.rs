@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn unknown() -> Error {
-        let error = Error::Disconnected("the answer got lost".to_owned());
+        let error = Error::disconnected("the answer got lost");
         assert!(error.is_outcome_unknown());
         error
     }
