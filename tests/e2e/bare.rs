@@ -74,7 +74,7 @@ fn check(machine: &mut Machine) -> anyhow::Result<()> {
 
     println!("{}", machine.run("cd ~/trireme && cargo xtask up")?);
     println!("{}", machine.run("cd ~/trireme && target/release/trireme down")?);
-    let left = machine.run("ps -eo args= | grep -E '[t]rireme-|[c]ontainerd|[n]ats-server' || true")?;
+    let left = machine.run("ps -eo stat=,args= | grep -E '^[^Z].*([t]rireme-|[c]ontainerd|[n]ats-server)' || true")?;
     assert_eq!(left, "", "`down` stops it all");
     println!("{}", machine.run("cd ~/trireme && cargo xtask up --no-build")?);
     assert_eq!(
@@ -126,7 +126,7 @@ impl Machine {
              mount -o remount,bind,ro $root/opt/rust; mount -t sysfs sysfs $root/sys; \
              mount --rbind /sys/fs/cgroup $root/sys/fs/cgroup; mount --rbind /dev $root/dev; \
              mount -t proc proc $root/proc; mount -t tmpfs tmpfs $root/run; mount -t tmpfs tmpfs $root/tmp; \
-             {target} cd $root; pivot_root . .; umount -l .; hostname bare; touch /run/made; exec sleep infinity",
+             {target} cd $root; pivot_root . .; umount -l .; hostname bare; touch /run/made; exec bash -c 'while :; do sleep 60; done'",
             root = path.display(),
             rust = sysroot.display(),
             target = target.unwrap_or_default(),
