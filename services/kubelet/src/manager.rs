@@ -6,14 +6,14 @@
 use crate::admission;
 use crate::cri::names;
 use crate::host::Host;
-use crate::mirror;
+use crate::mirror::{self, Mirrors, key};
 use crate::pod::sync::Desired;
 use crate::pod::view;
 use crate::pod::worker::{self, Wake, Worker};
 use actix::{Actor, ActorFutureExt as _, AsyncContext as _, Context, Handler, Message, MessageResult, WrapFuture as _};
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -92,10 +92,16 @@ pub struct Manager {
     own: watch::Receiver<Option<Address<Manager>>>,
     births: watch::Sender<u64>,
     entries: HashMap<String, Entry>,
-    mirrors: BTreeMap<(String, String), Arc<Pod>>,
+    mirrors: Mirrors,
+    mirroring: mirror::Keeper,
     api_ready: bool,
     files_ready: bool,
-    sweeping: bool,
+    /// The runtime is being searched for what nobody knows.
+    searching: bool,
+    /// Pods of which what is left is being removed.
+    swept: HashSet<String>,
+    /// Wanted, but only once the sweep is over.
+    held: Vec<(Arc<Pod>, Cause)>,
 }
 
 /// Counts how often the manager was made: a new one knows no Pods, and its sources tell it all of them again.
@@ -110,10 +116,13 @@ pub fn start(host: Arc<Host>, waits_for: (bool, bool)) -> (Address<Manager>, Bir
         own: own.clone(),
         births: births.clone(),
         entries: HashMap::new(),
-        mirrors: BTreeMap::new(),
+        mirrors: Mirrors::new(),
+        mirroring: mirror::Keeper::new(&host.api, &host.config.node_name),
         api_ready: !waits_for.0,
         files_ready: !waits_for.1,
-        sweeping: false,
+        searching: false,
+        swept: HashSet::new(),
+        held: Vec::new(),
     };
     let address = actor::spawn("pods", make, Limits { mailbox: 1024, ..Limits::default() });
     publish.send_replace(Some(address.clone()));
@@ -132,16 +141,16 @@ impl Actor for Manager {
 impl Handler<FromApi> for Manager {
     type Result = ();
 
-    fn handle(&mut self, message: FromApi, _: &mut Self::Context) {
+    fn handle(&mut self, message: FromApi, ctx: &mut Self::Context) {
         match message {
-            FromApi::Pod { pod, cause } if view::is_mirror(&pod) => self.mirrored(pod, Some(cause)),
-            FromApi::Gone { pod, .. } if view::is_mirror(&pod) => self.mirrored(pod, None),
+            FromApi::Pod { pod, .. } if view::is_mirror(&pod) => self.mirrored(pod, true, ctx),
+            FromApi::Gone { pod, .. } if view::is_mirror(&pod) => self.mirrored(pod, false, ctx),
             FromApi::Pod { pod, cause } => self.want(pod, cause),
             FromApi::Gone { pod, cause } => self.forget(view::uid(&pod), cause),
             FromApi::Synced(pods) => {
                 for pod in pods {
                     if view::is_mirror(&pod) {
-                        self.mirrored(pod, Some(Cause::default()));
+                        self.mirrored(pod, true, ctx);
                     } else if !self.entries.contains_key(view::uid(&pod)) {
                         self.want(pod, Cause::default());
                     }
@@ -155,7 +164,7 @@ impl Handler<FromApi> for Manager {
 impl Handler<FromFiles> for Manager {
     type Result = ();
 
-    fn handle(&mut self, FromFiles(pods): FromFiles, _: &mut Self::Context) {
+    fn handle(&mut self, FromFiles(pods): FromFiles, ctx: &mut Self::Context) {
         let wanted: HashSet<String> = pods.iter().map(|pod| view::uid(pod).to_owned()).collect();
         let is_static = |entry: &Entry| view::is_static(&entry.desired.borrow().pod);
         let gone: Vec<String> = self
@@ -171,7 +180,7 @@ impl Handler<FromFiles> for Manager {
             self.want(pod, Cause::default());
         }
         self.files_ready = true;
-        mirror::reconcile(&self.host, &self.static_pods(), &self.mirrors, self.api_ready);
+        self.mirror(ctx);
     }
 }
 
@@ -205,7 +214,7 @@ impl Handler<Query> for Manager {
 impl Handler<Farewell> for Manager {
     type Result = ();
 
-    fn handle(&mut self, Farewell(uid): Farewell, _: &mut Self::Context) {
+    fn handle(&mut self, Farewell(uid): Farewell, ctx: &mut Self::Context) {
         let Some(entry) = self.entries.get_mut(&uid) else { return };
         if entry.desired.borrow().gone {
             let again = entry.again.take();
@@ -213,7 +222,7 @@ impl Handler<Farewell> for Manager {
             if let Some(pod) = again {
                 self.want(pod, Cause::default());
             }
-            mirror::reconcile(&self.host, &self.static_pods(), &self.mirrors, self.api_ready);
+            self.mirror(ctx);
         } else {
             entry.finished = Some(Instant::now());
         }
@@ -223,8 +232,8 @@ impl Handler<Farewell> for Manager {
 impl Handler<Orphans> for Manager {
     type Result = ();
 
-    fn handle(&mut self, Orphans(pods): Orphans, _: &mut Self::Context) {
-        self.sweeping = false;
+    fn handle(&mut self, Orphans(pods): Orphans, ctx: &mut Self::Context) {
+        self.searching = false;
         for (uid, pod) in pods {
             if !self.entries.contains_key(&uid) {
                 tracing::info!(pod = view::formatted(&pod), "a Pod that nobody wants any more is stopped");
@@ -237,15 +246,7 @@ impl Handler<Orphans> for Manager {
                 });
             }
         }
-        let known: HashSet<&str> = self.entries.keys().map(String::as_str).collect();
-        for uid in self.host.volumes.pods() {
-            if !known.contains(uid.as_str())
-                && let Err(error) = self.host.volumes.tear_down(&uid)
-            {
-                tracing::info!(%error, uid, "the folder of a Pod that is gone was not removed");
-            }
-        }
-        self.host.cgroups.remove_orphans(|uid| known.contains(uid));
+        self.sweep(ctx);
     }
 }
 
@@ -266,8 +267,65 @@ impl Manager {
         all.filter(|desired| view::is_static(&desired.pod) && !desired.gone).map(|desired| desired.pod).collect()
     }
 
+    /// Removes what is left of Pods that nobody knows. What there is, is looked up here, so that nothing of a Pod that
+    /// comes later is among it; removing it may take long, and is done on a thread of its own.
+    fn sweep(&mut self, ctx: &mut Context<Self>) {
+        if !self.swept.is_empty() {
+            return;
+        }
+        let is_known = |uid: &str| self.entries.contains_key(uid);
+        let folders: Vec<String> = self.host.volumes.pods().into_iter().filter(|uid| !is_known(uid)).collect();
+        let orphans = self.host.cgroups.orphans(is_known);
+        self.swept = folders.iter().cloned().chain(orphans.keys().cloned()).collect();
+        if self.swept.is_empty() {
+            return;
+        }
+        let host = self.host.clone();
+        let removed = tokio::task::spawn_blocking(move || {
+            for uid in folders {
+                if let Err(error) = host.volumes.tear_down(&uid) {
+                    tracing::info!(%error, uid, "the folder of a Pod that is gone was not removed");
+                }
+            }
+            for path in orphans.into_values().flatten() {
+                if let Err(error) = host.cgroups.remove_at(&path) {
+                    tracing::debug!(%error, "a cgroup was not removed");
+                }
+            }
+        });
+        ctx.spawn(removed.into_actor(self).map(|outcome, manager, _| {
+            if let Err(error) = outcome {
+                tracing::error!(%error, "what is left of Pods that are gone was not removed");
+            }
+            manager.swept.clear();
+            for (pod, cause) in std::mem::take(&mut manager.held) {
+                manager.want(pod, cause);
+            }
+        }));
+    }
+
+    /// Has static Pods shown in the API as they are.
+    fn mirror(&mut self, ctx: &mut Context<Self>) {
+        if !(self.api_ready && self.files_ready) {
+            return;
+        }
+        for work in self.mirroring.look(&self.static_pods(), &self.mirrors) {
+            ctx.spawn(work.into_actor(self).map(|key, manager, ctx| {
+                if manager.mirroring.done(&key) {
+                    manager.mirror(ctx);
+                }
+            }));
+        }
+    }
+
     fn want(&mut self, pod: Arc<Pod>, cause: Cause) {
         let uid = view::uid(&pod).to_owned();
+        if self.swept.contains(&uid) {
+            // A static Pod has the uid that it had before.
+            self.held.retain(|(held, _)| view::uid(held) != uid);
+            self.held.push((pod, cause));
+            return;
+        }
         if let Some(entry) = self.entries.get_mut(&uid) {
             if entry.finished.is_some() {
                 return;
@@ -317,6 +375,7 @@ impl Manager {
     }
 
     fn forget(&mut self, uid: &str, cause: Cause) {
+        self.held.retain(|(held, _)| view::uid(held) != uid);
         let Some(entry) = self.entries.get_mut(uid) else { return };
         entry.again = None;
         if entry.finished.is_some() {
@@ -331,11 +390,11 @@ impl Manager {
     }
 
     /// A mirror Pod came, changed or went.
-    fn mirrored(&mut self, mirror: Arc<Pod>, present: Option<Cause>) {
+    fn mirrored(&mut self, mirror: Arc<Pod>, present: bool, ctx: &mut Context<Self>) {
         let name = key(&mirror);
         let known = match present {
-            Some(_) => self.mirrors.insert(name.clone(), mirror.clone()),
-            None => self.mirrors.remove(&name),
+            true => self.mirrors.insert(name.clone(), mirror),
+            false => self.mirrors.remove(&name),
         };
         let now = self.mirrors.get(&name).cloned();
         if known.as_deref() == now.as_deref() {
@@ -351,7 +410,7 @@ impl Manager {
                 entry.wake();
             }
         }
-        mirror::reconcile(&self.host, &self.static_pods(), &self.mirrors, self.api_ready && self.files_ready);
+        self.mirror(ctx);
     }
 
     fn housekeeping(&mut self, ctx: &mut Context<Self>) {
@@ -377,25 +436,21 @@ impl Manager {
         if let Err(error) = self.host.cgroups.weigh_burstable(burstable) {
             tracing::debug!(%error, "the cgroup of burstable Pods has not the weight of their requests");
         }
-        if !(self.api_ready && self.files_ready) || self.sweeping {
+        if !(self.api_ready && self.files_ready) || self.searching {
             return;
         }
-        mirror::reconcile(&self.host, &self.static_pods(), &self.mirrors, true);
-        self.sweeping = true;
+        self.mirror(ctx);
+        self.searching = true;
         let cri = self.host.cri.clone();
         let look = async move { unknown(&cri).await };
         ctx.spawn(look.into_actor(self).map(|found, manager, ctx| match found {
             Ok(pods) => ctx.notify(Orphans(pods)),
             Err(error) => {
-                manager.sweeping = false;
+                manager.searching = false;
                 tracing::debug!(%error, "the runtime can't be searched for orphans");
             }
         }));
     }
-}
-
-fn key(pod: &Pod) -> (String, String) {
-    (view::namespace(pod).to_owned(), view::name(pod).to_owned())
 }
 
 /// All Pods that the runtime has something of, as far as labels tell of them.

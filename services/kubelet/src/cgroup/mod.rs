@@ -13,6 +13,7 @@ use crate::pod::qos::{self, Class};
 use crate::pod::resources::{self, PodLimits};
 use crate::pod::view;
 use k8s_openapi::api::core::v1::Pod;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Who makes cgroups.
@@ -121,22 +122,26 @@ impl Cgroups {
         self.hierarchy.make(&self.class(Class::Burstable), &limits)
     }
 
-    /// Removes cgroups of Pods that nobody knows.
-    pub fn remove_orphans(&self, is_known: impl Fn(&str) -> bool) {
+    /// Cgroups of Pods that nobody knows, by the uid of the Pod; for [`Cgroups::remove_at`].
+    pub fn orphans(&self, is_known: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<PathBuf>> {
+        let mut orphans: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
         if self.driver == Driver::Systemd {
-            return;
+            return orphans;
         }
         for class in [Class::Guaranteed, Class::Burstable, Class::BestEffort] {
             let dir = self.class(class);
             for child in self.hierarchy.children(&dir) {
-                let Some(uid) = child.strip_prefix("pod") else { continue };
-                if !is_known(uid)
-                    && let Err(error) = self.hierarchy.remove(&dir.join(&child))
-                {
-                    tracing::debug!(%error, "a cgroup was not removed");
+                if let Some(uid) = child.strip_prefix("pod").filter(|uid| !is_known(uid)) {
+                    orphans.entry(uid.to_owned()).or_default().push(dir.join(&child));
                 }
             }
         }
+        orphans
+    }
+
+    /// Removes a cgroup that was found so.
+    pub fn remove_at(&self, path: &Path) -> Result<()> {
+        self.hierarchy.remove(path)
     }
 }
 

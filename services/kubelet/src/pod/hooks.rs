@@ -1,11 +1,16 @@
 //! Lifecycle hooks: after a container started, and before it is stopped.
+//!
+//! An exec hook has no time limit of its own, as upstream's has none (`lifecycle.handlerRunner` passes 0). A preStop
+//! hook has the Pod's grace period, from its caller. A postStart hook that hangs holds its Pod's worker: the container
+//! is up but the Pod makes no progress, until the hook ends, its container does, or the Pod is deleted, which drops the
+//! sync that waits here. Upstream's pod worker is held in the same way, and its sync's context is cancelled then too.
 
 use crate::cri::Cri;
 use crate::probe::{Check, http};
 use k8s_openapi::api::core::v1::{Container, LifecycleHandler};
 use std::time::Duration;
 
-/// A hook may take as long as the container lives; this only bounds a single GET.
+/// A single GET; upstream has no limit here either, but nobody waits longer than that for the answer to one.
 const GET: Duration = Duration::from_secs(30);
 
 /// Runs a hook to its end.

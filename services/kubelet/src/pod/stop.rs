@@ -30,8 +30,12 @@ impl Life {
             if desired.rejected.is_none() {
                 self.tell(desired, self.status(pod, &state, &Results::default(), true), &state);
             }
-            host.volumes.tear_down(view::uid(pod))?;
-            host.cgroups.remove(pod)?;
+            let (torn, gone) = (host.clone(), pod.clone());
+            blocking(move || {
+                torn.volumes.tear_down(view::uid(&gone))?;
+                torn.cgroups.remove(&gone)
+            })
+            .await?;
             self.course = Course::Stopped;
         }
         if !desired.must_stop() {
@@ -41,12 +45,16 @@ impl Life {
         let state = self.observe(pod).await?;
         gc::everything(&host.cri, &state).await?;
         let logs = container::log_directory(&host.config.pod_log_dir, pod);
-        match std::fs::remove_dir_all(&logs) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::info!(%error, path = %logs.display(), "logs were not removed");
+        blocking(move || {
+            match std::fs::remove_dir_all(&logs) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    tracing::info!(%error, path = %logs.display(), "logs were not removed");
+                }
+                _ => {}
             }
-            _ => {}
-        }
+            Ok(())
+        })
+        .await?;
         if !desired.gone
             && let Some(target) = Target::of(desired)
         {
@@ -76,4 +84,10 @@ impl Life {
             }
         }
     }
+}
+
+/// Does what may take long on the disk (whole trees go) where no other Pod waits for it.
+async fn blocking(work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+    let ended = tokio::task::spawn_blocking(work).await;
+    ended.unwrap_or_else(|error| Err(Error::Pod(format!("what is left of the Pod was not removed: {error}"))))
 }
