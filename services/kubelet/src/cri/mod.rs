@@ -76,6 +76,13 @@ impl Cri {
         Ok(Self { services, identity: Arc::new(identity) })
     }
 
+    /// A runtime that was there once, and is not now.
+    #[cfg(test)]
+    pub(crate) fn absent() -> Self {
+        let services = Services::new("unix:///run/no-runtime-is-here.sock").expect("a socket's path");
+        Self { services, identity: Arc::new(Identity { name: "absent".into(), version: "0".into() }) }
+    }
+
     /// Name and version of the runtime.
     pub fn identity(&self) -> &Identity {
         &self.identity
@@ -244,7 +251,8 @@ impl Cri {
             cmd: cmd.to_vec(),
             timeout: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
         };
-        let limit = if timeout.is_zero() { PULL } else { timeout + Duration::from_secs(2) };
+        // As the runtime takes it, none is no limit; whoever waits is called off with their Pod.
+        let limit = if timeout.is_zero() { Duration::MAX } else { timeout + Duration::from_secs(2) };
         let call = async { self.services.runtime().exec_sync(request).await };
         self.call("ExecSync", limit, call).await
     }

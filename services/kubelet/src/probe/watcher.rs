@@ -5,6 +5,7 @@ use crate::api::Events;
 use crate::cri::Cri;
 use crate::cri::state::{PodState, Stage};
 use crate::pod::view;
+use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{Container, Pod, Probe};
 use k8s_openapi::jiff::Timestamp;
 use std::collections::HashMap;
@@ -65,15 +66,22 @@ impl Watchers {
         let ip = state.ips().first().cloned().unwrap_or_else(|| "127.0.0.1".into());
         for (key, (container, probe, started_at)) in wanted {
             self.tasks.entry(key.clone()).or_insert_with(|| {
+                let (container_id, kind) = key;
+                let question = Asked {
+                    container: container.clone(),
+                    container_id: container_id.clone(),
+                    probe: probe.clone(),
+                    ip: ip.clone(),
+                    cri: cri.clone(),
+                };
                 let watcher = Watcher {
                     pod: pod.clone(),
-                    container,
-                    container_id: key.0,
-                    kind: key.1,
+                    container: container.name,
+                    container_id,
+                    kind,
                     probe,
-                    ip: ip.clone(),
                     started_at,
-                    cri: cri.clone(),
+                    question: Box::new(question),
                     events: events.clone(),
                     report: report.clone(),
                 };
@@ -106,15 +114,36 @@ fn running<'a>(pod: &Pod, state: &'a PodState) -> Vec<(Container, &'a crate::cri
         .collect()
 }
 
+/// What is asked of a container, once.
+#[async_trait]
+trait Question: Send + Sync {
+    async fn ask(&self, timeout: Duration) -> Result<(), Failure>;
+}
+
+/// Its probe, of a container in the runtime.
+struct Asked {
+    container: Container,
+    container_id: String,
+    probe: Probe,
+    ip: String,
+    cri: Cri,
+}
+
+#[async_trait]
+impl Question for Asked {
+    async fn ask(&self, timeout: Duration) -> Result<(), Failure> {
+        Check::of(&self.probe, &self.container, &self.ip)?.run(&self.cri, &self.container_id, timeout).await
+    }
+}
+
 struct Watcher {
     pod: Arc<Pod>,
-    container: Container,
+    container: String,
     container_id: String,
     kind: Kind,
     probe: Probe,
-    ip: String,
     started_at: i64,
-    cri: Cri,
+    question: Box<dyn Question>,
     events: Arc<dyn Events>,
     report: Report,
 }
@@ -142,33 +171,34 @@ impl Watcher {
         let seconds = |value: Option<i32>, default: u64| {
             Duration::from_secs(value.filter(|value| *value > 0).map_or(default, |value| value.unsigned_abs().into()))
         };
-        let timeout = seconds(self.probe.timeout_seconds, 1);
-        let success_threshold = self.probe.success_threshold.unwrap_or(1).max(1);
-        let failure_threshold = self.probe.failure_threshold.unwrap_or(3).max(1);
         tokio::time::sleep(self.initial_delay()).await;
         let mut ticks = tokio::time::interval(seconds(self.probe.period_seconds, 10));
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut run = Run::default();
         loop {
             ticks.tick().await;
-            // An attempt that told nothing counts for nothing, as upstream's prober has it: while the runtime is away
-            // nobody knows how a container is, and none may be killed for that.
-            let Some(success) = self.ask(timeout).await else { continue };
-            let length = run.count(success);
-            if length < if success { success_threshold } else { failure_threshold } {
-                continue;
-            }
-            let outcome = Outcome { container_id: self.container_id.clone(), kind: self.kind, success };
-            (self.report)(outcome);
-            // A container that is to be restarted, or that has started, is asked no more.
-            let done = match self.kind {
-                Kind::Startup => true,
-                Kind::Liveness => !success,
-                Kind::Readiness => false,
-            };
-            if done {
+            if self.look(&mut run, seconds(self.probe.timeout_seconds, 1)).await {
                 return;
             }
+        }
+    }
+
+    /// Asks, counts, and reports what has changed; says whether there is no need to ask again.
+    async fn look(&self, run: &mut Run, timeout: Duration) -> bool {
+        // An attempt that told nothing counts for nothing, as upstream's prober has it: while the runtime is away nobody
+        // knows how a container is, and none may be killed for that.
+        let Some(success) = self.ask(timeout).await else { return false };
+        let threshold = if success { self.probe.success_threshold } else { self.probe.failure_threshold.or(Some(3)) };
+        if run.count(success) < threshold.unwrap_or(1).max(1) {
+            return false;
+        }
+        let outcome = Outcome { container_id: self.container_id.clone(), kind: self.kind, success };
+        (self.report)(outcome);
+        // A container that is to be restarted, or that has started, is asked no more.
+        match self.kind {
+            Kind::Startup => true,
+            Kind::Liveness => !success,
+            Kind::Readiness => false,
         }
     }
 
@@ -183,11 +213,7 @@ impl Watcher {
     async fn ask(&self, timeout: Duration) -> Option<bool> {
         let mut last = None;
         for _ in 0..ATTEMPTS {
-            let result = match Check::of(&self.probe, &self.container, &self.ip) {
-                Ok(check) => check.run(&self.cri, &self.container_id, timeout).await,
-                Err(failure) => Err(failure),
-            };
-            match result {
+            match self.question.ask(timeout).await {
                 Ok(()) => return Some(true),
                 Err(Failure::Failed(output)) => {
                     self.tell(format!("{} probe failed: {output}", self.kind.title()));
@@ -203,6 +229,10 @@ impl Watcher {
     }
 
     fn tell(&self, message: String) {
-        self.events.pod(&self.pod, Some(&self.container.name), true, "Unhealthy", message);
+        self.events.pod(&self.pod, Some(&self.container), true, "Unhealthy", message);
     }
 }
+
+#[cfg(test)]
+#[path = "watcher_tests.rs"]
+mod tests;
