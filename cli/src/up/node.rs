@@ -137,6 +137,8 @@ runtime_type = "io.containerd.runc.v2"
             // A developer's disk is often nearly full, and no image garbage collection helps here: as kind has it.
             "--eviction-hard=memory.available<100Mi,nodefs.available<0%,nodefs.inodesFree<0%".to_owned(),
             format!("--port={}", self.port("kubelet")?),
+            // Nodes share this machine; they are asked at --health-bind-address.
+            "--healthz-port=0".to_owned(),
             format!("--tls-cert-file={}", serving.cert.display()),
             format!("--tls-private-key-file={}", serving.key.display()),
             format!("--client-ca-file={}", self.plan.pki.authority_file(AuthorityName::Cluster).display()),

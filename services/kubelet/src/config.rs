@@ -6,6 +6,7 @@ use crate::thresholds::Thresholds;
 use clap::Parser;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use trireme_client::ClientArgs;
@@ -61,6 +62,12 @@ pub struct Flags {
     /// Port to serve at
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
+    /// Port of /healthz for everybody; 0: none
+    #[arg(long, value_name = "PORT")]
+    pub healthz_port: Option<u16>,
+    /// Address of /healthz for everybody
+    #[arg(long, value_name = "IP")]
+    pub healthz_bind_address: Option<IpAddr>,
     /// Certificate to serve with; without one a certificate is made that nobody knows
     #[arg(long, value_name = "FILE")]
     pub tls_cert_file: Option<PathBuf>,
@@ -107,6 +114,8 @@ struct File {
     api_version: String,
     address: Option<String>,
     port: Option<u16>,
+    healthz_port: Option<u16>,
+    healthz_bind_address: Option<IpAddr>,
     static_pod_path: Option<PathBuf>,
     tls_cert_file: Option<PathBuf>,
     tls_private_key_file: Option<PathBuf>,
@@ -179,6 +188,8 @@ pub struct Config {
     pub address: String,
     /// Where to serve.
     pub port: u16,
+    /// Where `/healthz` is for everybody; port 0: nowhere.
+    pub healthz: (IpAddr, u16),
     /// Certificate and key to serve with.
     pub tls: Option<(PathBuf, PathBuf)>,
     /// Authorities of clients.
@@ -273,6 +284,10 @@ impl Config {
             cgroup_driver: driver,
             address: flags.address.or(file.address).unwrap_or_else(|| "0.0.0.0".into()),
             port: flags.port.or(file.port).unwrap_or(10250),
+            healthz: (
+                flags.healthz_bind_address.or(file.healthz_bind_address).unwrap_or(Ipv4Addr::LOCALHOST.into()),
+                flags.healthz_port.or(file.healthz_port).unwrap_or(10248),
+            ),
             tls: cert.zip(key),
             client_ca: flags.client_ca_file.or(file.authentication.x509.client_ca_file),
             cluster_dns: if flags.cluster_dns.is_empty() { file.cluster_dns } else { flags.cluster_dns },
@@ -356,6 +371,7 @@ mod tests {
         assert_eq!((config.port, config.max_pods, config.node_name.as_str()), (2, 7, "n1"));
         assert_eq!((config.log_max_bytes, config.status_frequency), (1 << 20, Duration::from_secs(3)));
         assert_eq!(config.node_labels.len(), 2);
+        assert_eq!(config.healthz, (Ipv4Addr::LOCALHOST.into(), 10248), "upstream's");
         let flags = Flags::parse_from(["x", "--hostname-override", "not_valid"]);
         assert!(Config::resolve(&flags).is_err());
     }

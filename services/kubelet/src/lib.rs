@@ -109,11 +109,13 @@ pub async fn run(context: Context, config: Config) -> Result<()> {
     let (handle, serving) = server::serve(host.clone(), pods, context.health.clone(), listener)?;
     tracing::info!(node = host.config.node_name, port, "serving");
     let server = actix_web::rt::spawn(serving);
+    let healthz = actix_web::rt::spawn(server::healthz::serve(host.config.healthz.0, host.config.healthz.1));
     register(&context, &host, &api, port, runtime, last_look);
     // Only where it is asked for: several kubelets may share a machine.
     context.serve_pages("", None).await.map_err(|error| Error::Config(error.to_string()))?;
 
     context.shutdown.cancelled().await;
+    healthz.abort();
     handle.stop(true).await;
     match server.await {
         Ok(Ok(())) => Ok(()),

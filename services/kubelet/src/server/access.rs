@@ -90,14 +90,16 @@ impl Access {
     pub(super) async fn check(&self, request: &HttpRequest) -> Result<Caller, Refusal> {
         let caller = self.authenticate(request).await?;
         let verb = verb(request.method());
-        let mut refused = Refusal::Unauthenticated;
-        for subresource in subresources(request.path()) {
-            match self.authorize(&caller, verb, subresource).await {
-                Ok(()) => return Ok(caller),
-                Err(refusal) => refused = refusal,
+        let any_of = subresources(request.path());
+        for subresource in any_of {
+            if self.authorize(&caller, verb, subresource).await? {
+                return Ok(caller);
             }
         }
-        Err(refused)
+        let (name, any_of) = (caller.name, any_of.join(" "));
+        Err(Refusal::Forbidden(format!(
+            "Forbidden (user={name}, verb={verb}, resource=nodes, subresource(s)=[{any_of}])\n"
+        )))
     }
 
     async fn authenticate(&self, request: &HttpRequest) -> Result<Caller, Refusal> {
@@ -131,33 +133,28 @@ impl Access {
         caller.ok_or(Refusal::Unauthenticated)
     }
 
-    async fn authorize(&self, caller: &Caller, verb: &'static str, subresource: &str) -> Result<(), Refusal> {
-        let forbidden = || {
-            Refusal::Forbidden(format!(
-                "Forbidden (user={}, verb={verb}, resource=nodes, subresource=[{subresource}])\n",
-                caller.name
-            ))
-        };
-        let Some(reviews) = &self.reviews else { return Err(forbidden()) };
+    async fn authorize(&self, caller: &Caller, verb: &'static str, subresource: &str) -> Result<bool, Refusal> {
+        let Some(reviews) = &self.reviews else { return Ok(false) };
         let question = (caller.clone(), verb, subresource.to_owned());
         let life = |allowed| if allowed { ALLOWED_LIFE } else { DENIED_LIFE };
         let known = self.memory.lock().answers.get(&question).filter(|(at, yes)| at.elapsed() < life(*yes)).copied();
-        let allowed = match known {
-            Some((_, allowed)) => allowed,
-            None => {
-                let spec = self.question(caller, verb, subresource);
-                let (allowed, _) = reviews.access(spec).await.map_err(|error| {
-                    Refusal::Unknown(format!("Authorization error (user={}, verb={verb}, resource=nodes, subresource=[{subresource}]): {error}", caller.name))
-                })?;
-                let mut memory = self.memory.lock();
-                if memory.answers.len() >= REMEMBERED {
-                    memory.answers.clear();
-                }
-                memory.answers.insert(question, (Instant::now(), allowed));
-                allowed
-            }
-        };
-        if allowed { Ok(()) } else { Err(forbidden()) }
+        if let Some((_, allowed)) = known {
+            return Ok(allowed);
+        }
+        let spec = self.question(caller, verb, subresource);
+        let (allowed, _) = reviews.access(spec).await.map_err(|error| {
+            let name = &caller.name;
+            tracing::info!(%error, user = name, verb, subresource, "whether a caller may is not known");
+            Refusal::Unknown(format!(
+                "Authorization error (user={name}, verb={verb}, resource=nodes, subresource={subresource})"
+            ))
+        })?;
+        let mut memory = self.memory.lock();
+        if memory.answers.len() >= REMEMBERED {
+            memory.answers.clear();
+        }
+        memory.answers.insert(question, (Instant::now(), allowed));
+        Ok(allowed)
     }
 
     fn question(&self, caller: &Caller, verb: &str, subresource: &str) -> SubjectAccessReviewSpec {

@@ -1,11 +1,13 @@
 //! The kubelet's port: logs, exec, attach, port-forward, Pods, metrics.
 //!
-//! Nobody is anonymous here: a client shows a certificate of the cluster's CA or a token (TokenReview), and may do what
-//! a SubjectAccessReview on `nodes/<subresource>` allows. Only `/healthz` is for all.
+//! Nobody is anonymous here, whatever the path is: a client shows a certificate of the cluster's CA or a token
+//! (TokenReview), and may do what a SubjectAccessReview on `nodes/<subresource>` allows. `/healthz` is no exception, as
+//! it is none of upstream's port 10250; what upstream answers to everybody on `--healthz-port` is in [`healthz`].
 
 mod access;
 mod bridge;
 mod forward;
+pub mod healthz;
 pub mod logs;
 mod outcome;
 mod remote;
@@ -74,7 +76,9 @@ pub fn serve(
     let server = HttpServer::new(move || {
         App::new()
             .app_data(web::Data::new(state.clone()))
-            .route("/healthz", web::get().to(healthz))
+            .default_service(web::to(unknown))
+            .route("/healthz", web::get().to(page))
+            .route("/healthz/{check}", web::get().to(page))
             .route("/pods", web::get().to(pods))
             .route("/pods/", web::get().to(pods))
             .route("/metrics", web::get().to(metrics))
@@ -135,8 +139,9 @@ fn text(code: u16, body: impl Into<String>) -> HttpResponse {
     HttpResponse::build(code).content_type(ContentType::plaintext()).body(body.into())
 }
 
-async fn healthz(state: Data) -> HttpResponse {
-    if state.health.ready().await { text(200, "ok") } else { text(500, "not ready") }
+async fn unknown(state: Data, request: HttpRequest) -> HttpResponse {
+    admitted!(state, request);
+    text(404, "404 page not found\n")
 }
 
 async fn page(state: Data, request: HttpRequest) -> HttpResponse {
@@ -232,6 +237,7 @@ async fn container_logs(
 async fn exec(state: Data, request: HttpRequest, body: web::Payload, place: web::Path<Place>) -> HttpResponse {
     admitted!(state, request);
     let target = async {
+        remote::check(&request)?;
         let pod = find(&state, &place).await?;
         running(&state.host.cri, &pod, &place.container).await
     };
@@ -244,6 +250,7 @@ async fn exec(state: Data, request: HttpRequest, body: web::Payload, place: web:
 async fn attach(state: Data, request: HttpRequest, body: web::Payload, place: web::Path<Place>) -> HttpResponse {
     admitted!(state, request);
     let target = async {
+        remote::check(&request)?;
         let pod = find(&state, &place).await?;
         let tty = view::container(&pod, &place.container).is_some_and(|(_, container)| container.tty == Some(true));
         Ok::<_, HttpResponse>((running(&state.host.cri, &pod, &place.container).await?, tty))
@@ -256,7 +263,11 @@ async fn attach(state: Data, request: HttpRequest, body: web::Payload, place: we
 
 async fn port_forward(state: Data, request: HttpRequest, body: web::Payload, place: web::Path<Place>) -> HttpResponse {
     admitted!(state, request);
-    let pod = match find(&state, &place).await {
+    let wanted = match remote::check_ports(&request) {
+        Ok(()) => find(&state, &place).await,
+        Err(answer) => Err(answer),
+    };
+    let pod = match wanted {
         Ok(pod) => pod,
         Err(answer) => return answer,
     };

@@ -10,7 +10,8 @@ use actix_ws::{AggregatedMessageStream, Session};
 use trireme_proto::runtime::v1 as pb;
 
 /// Of clients, the newest first.
-const REMOTE: [&str; 4] = ["v5.channel.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io", "channel.k8s.io"];
+const REMOTE: [&str; 5] =
+    ["v5.channel.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io", "channel.k8s.io", "base64.channel.k8s.io"];
 const FORWARD: [&str; 3] = ["SPDY/3.1+portforward.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io"];
 /// Of runtimes.
 const RUNTIME_FORWARD: [&str; 1] = ["portforward.k8s.io"];
@@ -22,7 +23,6 @@ const MESSAGE: usize = 32 << 20;
 struct Wanted {
     command: Vec<String>,
     channels: Channels,
-    ports: Vec<u16>,
 }
 
 impl Wanted {
@@ -38,7 +38,6 @@ impl Wanted {
                 "output" | "stdout" => channels.stdout = yes,
                 "error" | "stderr" => channels.stderr = yes,
                 "tty" => channels.tty = yes,
-                "port" | "ports" => wanted.ports.extend(value.split(',').filter_map(|port| port.parse::<u16>().ok())),
                 _ => {}
             }
         }
@@ -59,10 +58,67 @@ fn wants_websocket(request: &HttpRequest) -> bool {
     upgrade.is_some_and(|value| value.eq_ignore_ascii_case("websocket"))
 }
 
-/// The subprotocol that will be agreed on: the client's first one that is known here.
-fn agreed(request: &HttpRequest, known: &[&str]) -> Option<String> {
+/// The subprotocol that is agreed on: the client's first one that is known here, or none at all if it named none.
+/// Whoever knows none of ours is refused before anything stands, with nothing but a 403, as Go's server has it.
+fn agreed(request: &HttpRequest, known: &[&str]) -> Result<String, HttpResponse> {
     let offered = request.headers().get_all(SEC_WEBSOCKET_PROTOCOL).filter_map(|value| value.to_str().ok());
-    offered.flat_map(|value| value.split(',')).map(str::trim).find(|one| known.contains(one)).map(str::to_owned)
+    let mut offered =
+        offered.flat_map(|value| value.split(',')).map(str::trim).filter(|one| !one.is_empty()).peekable();
+    if offered.peek().is_none() {
+        return Ok(String::new());
+    }
+    offered.find(|one| known.contains(one)).map(str::to_owned).ok_or_else(|| HttpResponse::Forbidden().finish())
+}
+
+/// Refuses an exec or attach that has no streams, before anybody looks for its Pod. A command is not asked for: as with
+/// upstream it is the runtime that misses one.
+pub(super) fn check(request: &HttpRequest) -> Result<(), HttpResponse> {
+    if Wanted::of(request.query_string()).channels.any() {
+        return Ok(());
+    }
+    Err(problem(400, "you must specify at least 1 of stdin, stdout, stderr"))
+}
+
+/// Refuses a port-forward over channels that does not name its ports. A tunnel names them later.
+pub(super) fn check_ports(request: &HttpRequest) -> Result<(), HttpResponse> {
+    let tunnels = agreed(request, &FORWARD).is_ok_and(|protocol| is_tunnel(&protocol));
+    if tunnels || !wants_websocket(request) {
+        return Ok(());
+    }
+    ports(request.query_string()).map(drop).map_err(|why| problem(400, why))
+}
+
+fn is_tunnel(protocol: &str) -> bool {
+    protocol.starts_with("SPDY/")
+}
+
+/// The ports of a query; what is wrong with them in upstream's words.
+fn ports(query: &str) -> Result<Vec<u16>, String> {
+    let mut ports = Vec::new();
+    let mut named = url::form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == "port").peekable();
+    if named.peek().is_none() {
+        return Err("query parameter \"port\" is required".into());
+    }
+    for (_, list) in named {
+        if list.is_empty() {
+            return Err("query parameter \"port\" cannot be empty".into());
+        }
+        for port in list.split(',') {
+            match port.parse::<u16>() {
+                Ok(0) => return Err(format!("port \"{list}\" must be > 0")),
+                Ok(port) => ports.push(port),
+                Err(error) => {
+                    let why = match error.kind() {
+                        std::num::IntErrorKind::PosOverflow => "value out of range",
+                        _ => "invalid syntax",
+                    };
+                    let parsing = format!("strconv.ParseUint: parsing \"{port}\": {why}");
+                    return Err(format!("unable to parse \"{list}\" as a port: {parsing}"));
+                }
+            }
+        }
+    }
+    Ok(ports)
 }
 
 /// Switches to WebSocket.
@@ -78,10 +134,7 @@ fn accept(
 
 /// Runs a command in a container.
 pub(super) async fn exec(cri: &Cri, request: &HttpRequest, body: web::Payload, id: String) -> HttpResponse {
-    let Wanted { command, channels, .. } = Wanted::of(request.query_string());
-    if !channels.any() {
-        return problem(400, "you must specify at least 1 of stdin, stdout, stderr");
-    }
+    let Wanted { command, channels } = Wanted::of(request.query_string());
     let call = pb::ExecRequest {
         container_id: id,
         cmd: command,
@@ -107,9 +160,6 @@ pub(super) async fn attach(
     let mut channels = Wanted::of(request.query_string()).channels;
     channels.tty = tty;
     channels.stderr &= !tty;
-    if !channels.any() {
-        return problem(400, "you must specify at least 1 of stdin, stdout, stderr");
-    }
     let call = pb::AttachRequest {
         container_id: id,
         stdin: channels.stdin,
@@ -129,7 +179,10 @@ async fn stream(request: &HttpRequest, body: web::Payload, url: String, channels
     if !wants_websocket(request) {
         return problem(400, "Upgrade request required: this kubelet takes WebSocket");
     }
-    let protocol = agreed(request, &REMOTE).unwrap_or_default();
+    let protocol = match agreed(request, &REMOTE) {
+        Ok(protocol) => protocol,
+        Err(refused) => return refused,
+    };
     let (answer, session, messages) = match accept(request, body, &REMOTE) {
         Ok(accepted) => accepted,
         Err(error) => return problem(400, format!("websocket: {error}")),
@@ -150,11 +203,14 @@ pub(super) async fn port_forward(
     if !wants_websocket(request) {
         return problem(400, "Upgrade request required: this kubelet takes WebSocket");
     }
-    let wanted = Wanted::of(request.query_string());
-    let call = pb::PortForwardRequest {
-        pod_sandbox_id: sandbox,
-        port: wanted.ports.iter().map(|port| i32::from(*port)).collect(),
+    let protocol = match agreed(request, &FORWARD) {
+        Ok(protocol) => protocol,
+        Err(refused) => return refused,
     };
+    // Those of a tunnel, if it names any here, are only a hint to the runtime.
+    let ports = ports(request.query_string()).unwrap_or_default();
+    let call =
+        pb::PortForwardRequest { pod_sandbox_id: sandbox, port: ports.iter().map(|port| i32::from(*port)).collect() };
     let url = match cri.port_forward(call).await {
         Ok(url) => url,
         Err(error) => return problem(500, error.to_string()),
@@ -163,19 +219,14 @@ pub(super) async fn port_forward(
         Ok(upgraded) => upgraded,
         Err(error) => return problem(500, error.to_string()),
     };
-    let protocol = agreed(request, &FORWARD).unwrap_or_default();
-    let tunnels = protocol.starts_with("SPDY/");
-    if !tunnels && wanted.ports.is_empty() {
-        return problem(400, "query parameter \"port\" is required");
-    }
     let (answer, session, messages) = match accept(request, body, &FORWARD) {
         Ok(accepted) => accepted,
         Err(error) => return problem(400, format!("websocket: {error}")),
     };
-    if tunnels {
+    if is_tunnel(&protocol) {
         actix_web::rt::spawn(forward::tunnel(session, messages, upgraded));
     } else {
-        actix_web::rt::spawn(forward::channels(session, messages, Codec::of(&protocol), upgraded, wanted.ports));
+        actix_web::rt::spawn(forward::channels(session, messages, Codec::of(&protocol), upgraded, ports));
     }
     answer
 }
@@ -190,8 +241,57 @@ mod tests {
         assert_eq!(kubelet.command, ["sh", "-c"]);
         let all = Channels { stdin: true, stdout: true, stderr: true, tty: true };
         assert_eq!(kubelet.channels, Channels { stderr: false, ..all }, "a terminal has one output");
-        let api = Wanted::of("stdin=true&stdout=true&stderr=true&ports=80,81");
+        let api = Wanted::of("stdin=true&stdout=true&stderr=true");
         assert_eq!(api.channels, Channels { tty: false, ..all });
-        assert_eq!(api.ports, [80, 81]);
+    }
+
+    #[test]
+    fn ports_of_a_query() {
+        assert_eq!(ports("port=80,81&port=5"), Ok(vec![80, 81, 5]));
+        let wrong = [
+            ("", "query parameter \"port\" is required"),
+            ("port=", "query parameter \"port\" cannot be empty"),
+            ("port=0", "port \"0\" must be > 0"),
+            ("port=1,x", "unable to parse \"1,x\" as a port: strconv.ParseUint: parsing \"x\": invalid syntax"),
+            (
+                "port=65536",
+                "unable to parse \"65536\" as a port: strconv.ParseUint: parsing \"65536\": value out of range",
+            ),
+        ];
+        for (query, why) in wrong {
+            assert_eq!(ports(query), Err(why.to_owned()));
+        }
+    }
+
+    fn offering(protocols: &[&str]) -> HttpRequest {
+        let mut request = actix_web::test::TestRequest::default();
+        for protocol in protocols {
+            request = request.append_header((SEC_WEBSOCKET_PROTOCOL, *protocol));
+        }
+        request.to_http_request()
+    }
+
+    #[test]
+    fn who_speaks_none_of_ours_is_forbidden() {
+        let agreed = |protocols: &[&str]| agreed(&offering(protocols), &REMOTE).map_err(|answer| answer.status());
+        assert_eq!(agreed(&[]), Ok(String::new()), "the protocol without a name is upstream's too");
+        assert_eq!(agreed(&["foo, v4.channel.k8s.io", "v5.channel.k8s.io"]), Ok("v4.channel.k8s.io".into()));
+        assert_eq!(agreed(&["base64.channel.k8s.io"]), Ok("base64.channel.k8s.io".into()));
+        for unknown in ["foo", "foo, bar", "V4.channel.k8s.io"] {
+            assert_eq!(agreed(&[unknown]), Err(actix_web::http::StatusCode::FORBIDDEN), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn who_wants_no_stream_is_told_so() {
+        let check = |query: &str| {
+            let uri = format!("/exec/n/p/c?command=ls&{query}");
+            let request = actix_web::test::TestRequest::with_uri(&uri).to_http_request();
+            check(&request).map_err(|answer| answer.status().as_u16())
+        };
+        assert_eq!(check("output=1"), Ok(()));
+        for query in ["", "tty=1", "tty=1&error=1", "output=0"] {
+            assert_eq!(check(query), Err(400), "{query}");
+        }
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Node {
     containerd: Child,
     kubelet: Option<Child>,
     pub(crate) id: String,
+    /// Of `/healthz` for everybody; none by default.
+    pub(crate) healthz_port: u16,
 }
 
 const CNI: &str = "/usr/lib/cni";
@@ -82,7 +84,7 @@ conf_dir = "{cni}"
             .stderr(log)
             .spawn()
             .expect("containerd is installed");
-        let node = Self { dir, containerd, kubelet: None, id };
+        let node = Self { dir, containerd, kubelet: None, id, healthz_port: 0 };
         until("containerd serves CRI", 20, || async { Cri::connect(&node.endpoint()).await.ok() }).await;
         for image in ["pause", "echo"] {
             let archive = target().join("images").join(format!("{image}.tar"));
@@ -116,6 +118,7 @@ conf_dir = "{cni}"
                 "--node-ip=127.0.0.1".to_owned(),
                 "--address=127.0.0.1".to_owned(),
                 "--port=0".to_owned(),
+                format!("--healthz-port={}", self.healthz_port),
                 "-v=4".to_owned(),
                 format!("--container-runtime-endpoint={}", self.endpoint()),
                 format!("--cgroup-root={}", self.id),

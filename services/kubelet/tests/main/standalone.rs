@@ -34,6 +34,12 @@ fn cgroup(node: &Node, controller: &str, uid: &str, file: &str) -> String {
     std::fs::read_to_string(path.join(file)).unwrap_or_default().trim().to_owned()
 }
 
+/// What is answered to somebody unknown.
+fn code(url: &str) -> String {
+    let curl = std::process::Command::new("curl").args(["-sk", "-o", "/dev/null", "-w", "%{http_code}", url]).output();
+    String::from_utf8_lossy(&curl.unwrap().stdout).into_owned()
+}
+
 async fn log(run: &ContainerState, text: &str) {
     until(&format!("the log says {text:?}"), 10, || async {
         std::fs::read_to_string(&run.log_path).ok().filter(|log| log.contains(text))
@@ -63,6 +69,7 @@ async fn a_static_pod_from_manifest_to_container_and_back() {
             "terminationGracePeriodSeconds": 3,
         }}),
     );
+    node.healthz_port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).unwrap().port();
     node.start_kubelet();
     let (uid, run, state) = running(&cri, "web-node", "echo", 0).await;
     running(&cri, "web-node", "reader", 0).await;
@@ -91,13 +98,13 @@ async fn a_static_pod_from_manifest_to_container_and_back() {
         assert_eq!(std::fs::read_to_string(own.join("memory.limit_in_bytes")).unwrap().trim(), (64 << 20).to_string());
     }
 
-    // Nobody is let in without being known.
+    // Nobody is let in without being known, wherever to; on the node itself everybody may ask whether it lives.
     let port = node.port().await;
-    let code = std::process::Command::new("curl")
-        .args(["-sk", "-o", "/dev/null", "-w", "%{http_code}", &format!("https://127.0.0.1:{port}/pods")])
-        .output()
-        .unwrap();
-    assert_eq!(String::from_utf8_lossy(&code.stdout), "401");
+    for path in ["pods", "healthz", "livez", "metrics", "no/such/page"] {
+        assert_eq!(code(&format!("https://127.0.0.1:{port}/{path}")), "401", "/{path}");
+    }
+    let healthz = format!("http://127.0.0.1:{}/healthz", node.healthz_port);
+    until("healthz answers everybody", 10, || async { (code(&healthz) == "200").then_some(()) }).await;
 
     // A kubelet that dies and comes back takes over what runs.
     node.stop_kubelet(Signal::SIGKILL);
