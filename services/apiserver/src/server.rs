@@ -12,6 +12,7 @@ use trireme_service::tls::{self, ClientAuth, Identity};
 
 use crate::cache::Actor;
 use crate::config::Config;
+use crate::duties::services::reservation_kind;
 use crate::pipeline::Engine;
 use crate::pipeline::audit::Audit;
 use crate::pipeline::engine::Foundation;
@@ -38,7 +39,7 @@ pub async fn run(config: Config, service: trireme_service::Context) -> anyhow::R
     let tasks = &service.tasks;
 
     let (feed, fed) = mpsc::channel(FEED);
-    let (cache, actor) = Actor::new(&kinds, &root, sealing.clone(), fed);
+    let (cache, actor) = Actor::new(&kinds, reservation_kind(&kinds), &root, sealing.clone(), fed);
     tasks.spawn_until_shutdown("cache", OnPanic::Shutdown, actor.run());
     let (reads, asking) = ReadIndex::new(client.clone());
     tasks.spawn_until_shutdown("read index", OnPanic::Shutdown, asking);

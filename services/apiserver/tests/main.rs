@@ -13,6 +13,7 @@ mod lists;
 mod objects;
 mod protobuf;
 mod refusals;
+mod repair;
 mod startup;
 mod traces_of_requests;
 mod watches;

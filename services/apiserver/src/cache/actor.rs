@@ -38,9 +38,16 @@ pub struct Actor {
 // === impl Actor ===
 
 impl Actor {
-    /// The cache of all stored kinds, and its actor.
-    pub fn new(kinds: &Registry, root: &str, sealing: Sealing, feed: mpsc::Receiver<Feed>) -> (Cache, Self) {
+    /// The cache of all stored kinds, and of those that are stored without being served; and its actor.
+    pub fn new(
+        kinds: &Registry,
+        unserved: impl IntoIterator<Item = Arc<trireme_kinds::Kind>>,
+        root: &str,
+        sealing: Sealing,
+        feed: mpsc::Receiver<Feed>,
+    ) -> (Cache, Self) {
         let slots: HashMap<String, Arc<Slot>> = codecs(kinds)
+            .chain(unserved.into_iter().map(Codec::new))
             .map(|codec| {
                 let resource = codec.kind.storage.clone();
                 (resource, Arc::new(Slot { codec, snapshot: ArcSwap::default() }))

@@ -14,7 +14,7 @@
 //! | [`identity`] | a Lease says that this replica lives; those of the dead go (two duties) |
 //! | [`kubernetes_service`] | `default/kubernetes` points to the living replicas |
 //! | [`service_cidr`] | the ranges of Services as an object |
-//! | [`repair`] | every Service's addresses are recorded, and nothing else is |
+//! | [`repair`] | every Service's addresses and node ports are recorded, and nothing else is |
 //! | [`services`] | not a duty but its counterpart in writes: addresses and ports of Services |
 
 pub mod authentication_config;

@@ -21,7 +21,7 @@ use trireme_machinery::meta;
 use trireme_machinery::path::Path;
 use trireme_machinery::status::Status;
 
-pub use ports::PortRange;
+pub use ports::{PortRange, all_of as ports_of, reservation, reservation_kind};
 pub use range::AddressRange;
 
 use crate::pipeline::{Companion, Companions, Context, Objects};
@@ -32,7 +32,7 @@ use spec::{
 /// Marks an IPAddress as one of ours.
 pub const MANAGED_BY: &str = "ipaddress.kubernetes.io/managed-by";
 /// Who we are in that label.
-pub const MANAGER: &str = "ipallocator.k8s.io/kube-apiserver";
+pub const MANAGER: &str = "ipallocator.k8s.io";
 /// The family of an IPAddress.
 pub const FAMILY: &str = "ipaddress.kubernetes.io/ip-family";
 
@@ -58,7 +58,7 @@ impl Allocator {
     ) -> Option<Self> {
         let services = registry.by_resource("", "v1", "services")?;
         let addresses = registry.by_resource("networking.k8s.io", "v1", "ipaddresses")?;
-        let reservations = Arc::new(ports::reservation_kind(&*registry.by_resource("", "v1", "configmaps")?));
+        let reservations = reservation_kind(registry)?;
         Some(Self { objects, ranges, ports, services, addresses, reservations })
     }
 
@@ -66,6 +66,12 @@ impl Allocator {
     #[must_use]
     pub fn ranges(&self) -> &[AddressRange] {
         &self.ranges
+    }
+
+    /// The kind of a port's reservation.
+    #[must_use]
+    pub fn reservations(&self) -> &Arc<Kind> {
+        &self.reservations
     }
 
     fn range_of(&self, family: &str) -> Option<&AddressRange> {
@@ -166,6 +172,12 @@ impl Allocator {
     }
 }
 
+/// Every address that a Service holds.
+#[must_use]
+pub fn addresses_of(service: &Value) -> Vec<String> {
+    if has_cluster_ip(service) && !is_headless(service) { cluster_ips(service) } else { Vec::new() }
+}
+
 fn field_quote(text: &str) -> String {
     trireme_machinery::go::quote(text)
 }
@@ -180,7 +192,10 @@ impl Companions for Allocator {
         spec::normalise_cluster_ips(object, None);
         families::settle(object, None, &self.ranges)?;
         let mut addresses = Vec::new();
-        if has_cluster_ip(object) && !is_headless(object) {
+        // Addresses without the first of them alone are the validation's to refuse.
+        let contradicts =
+            object["spec"]["clusterIP"].as_str().is_none_or(str::is_empty) && !cluster_ips(object).is_empty();
+        if has_cluster_ip(object) && !is_headless(object) && !contradicts {
             addresses = self.allocate_addresses(object, 0)?;
         }
         let mut ports = Vec::new();
@@ -204,7 +219,7 @@ impl Companions for Allocator {
         spec::normalise_cluster_ips(new, Some(old));
         families::settle(new, Some(old), &self.ranges)?;
 
-        let had = if has_cluster_ip(old) && !is_headless(old) { cluster_ips(old) } else { Vec::new() };
+        let had = addresses_of(old);
         let mut addresses = Vec::new();
         if has_cluster_ip(new) && !is_headless(new) {
             let first_new = if has_cluster_ip(old) { had.len() } else { 0 };
@@ -214,7 +229,7 @@ impl Companions for Allocator {
                 addresses = self.allocate_addresses(new, first_new)?;
             }
         }
-        let has = if has_cluster_ip(new) && !is_headless(new) { cluster_ips(new) } else { Vec::new() };
+        let has = addresses_of(new);
         // A change of an address that may not change is refused by validation, and nothing is released.
         let gone: Vec<String> = had.iter().skip(has.len()).cloned().collect();
 
@@ -237,7 +252,6 @@ impl Companions for Allocator {
     }
 
     fn delete(&self, old: &Value) -> Vec<Companion> {
-        let addresses = if has_cluster_ip(old) && !is_headless(old) { cluster_ips(old) } else { Vec::new() };
-        self.releases(&addresses, &ports::all_of(old))
+        self.releases(&addresses_of(old), &ports::all_of(old))
     }
 }

@@ -1,10 +1,11 @@
 //! Node ports.
 
 use std::fmt;
+use std::sync::Arc;
 
 use rand::Rng as _;
 use serde_json::{Value, json};
-use trireme_kinds::Kind;
+use trireme_kinds::{Kind, Registry};
 use trireme_machinery::meta;
 use trireme_machinery::status::Status;
 
@@ -50,9 +51,11 @@ impl fmt::Display for PortRange {
     }
 }
 
-/// The kind of a port's reservation: not served, only stored beside the range that a stock API server keeps.
-pub(super) fn reservation_kind(like: &Kind) -> Kind {
-    Kind {
+/// The kind of a port's reservation: not served, only stored beside the range that a stock API server keeps, and written
+/// like a ConfigMap. `None` if the registry lacks that.
+pub fn reservation_kind(registry: &Registry) -> Option<Arc<Kind>> {
+    let like = registry.by_resource("", "v1", "configmaps")?;
+    Some(Arc::new(Kind {
         kind: "RangeAllocation".into(),
         list_kind: "RangeAllocationList".into(),
         plural: "rangeallocations".into(),
@@ -63,24 +66,24 @@ pub(super) fn reservation_kind(like: &Kind) -> Kind {
         verbs: Vec::new(),
         subresources: Vec::new(),
         storage: "ranges/nodeports".into(),
-        ..like.clone()
-    }
+        ..Kind::clone(&like)
+    }))
 }
 
 /// The reservation of a port for a Service.
-pub(super) fn reservation(port: u16, service: &Value) -> Value {
+#[must_use]
+pub fn reservation(port: u16, service: &Value) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "RangeAllocation",
         "metadata": {"name": port.to_string()},
-        "range": format!("{port}-{port}"),
-        "data": "",
-        "holder": format!("{}/{}", meta::namespace(service), meta::name(service)),
+        "data": {"holder": format!("{}/{}", meta::namespace(service), meta::name(service))},
     })
 }
 
 /// Every port that a Service holds: those of its ports, and the one for health checks.
-pub(super) fn all_of(service: &Value) -> Vec<u16> {
+#[must_use]
+pub fn all_of(service: &Value) -> Vec<u16> {
     let health = service["spec"]["healthCheckNodePort"].as_u64().and_then(|port| u16::try_from(port).ok());
     let mut ports = node_ports(service);
     ports.extend(health.filter(|port| *port != 0));
