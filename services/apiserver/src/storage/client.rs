@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use hyper_util::client::legacy::connect::HttpConnector;
 use rand::Rng as _;
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
@@ -26,6 +27,11 @@ use crate::error::Error;
 
 /// How long one member may keep a call before another one is asked.
 const ATTEMPT: Duration = Duration::from_secs(5);
+/// How long a connection may take to be there, TLS included: the kernel takes connections for a process that is stopped.
+const CONNECT: Duration = Duration::from_secs(1);
+/// After so long a silence of a member it is asked whether it is there, and has as long for an answer. Whoever waits for a
+/// member that fell silent waits no longer than for one that died to be replaced.
+const SILENCE: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 /// How many keys a page of a long read has.
@@ -85,18 +91,21 @@ impl Client {
             let bad = |why: tonic::transport::Error| Error::Flag(format!("--etcd-servers {url}: {why}"));
             let mut endpoint = Endpoint::from_shared(url.clone())
                 .map_err(bad)?
-                .connect_timeout(Duration::from_secs(2))
-                .tcp_nodelay(true)
-                .tcp_keepalive(Some(Duration::from_secs(10)))
-                .http2_keep_alive_interval(Duration::from_secs(5))
-                .keep_alive_timeout(Duration::from_secs(3))
+                .connect_timeout(CONNECT)
+                .http2_keep_alive_interval(SILENCE)
+                .keep_alive_timeout(SILENCE)
                 .keep_alive_while_idle(true)
                 .initial_stream_window_size(1 << 20)
                 .initial_connection_window_size(4 << 20);
             if url.starts_with("https") {
                 endpoint = endpoint.tls_config(tls.clone()).map_err(bad)?;
             }
-            members.push(Member::new(endpoint.connect_lazy()));
+            let mut connector = HttpConnector::new();
+            connector.enforce_http(false);
+            connector.set_nodelay(true);
+            connector.set_keepalive(Some(Duration::from_secs(10)));
+            // A connector of our own, as only with one the time limit is for TLS too.
+            members.push(Member::new(endpoint.connect_with_connector_lazy(connector)));
         }
         if members.is_empty() {
             return Err(Error::Flag("--etcd-servers names no server".to_owned()));
@@ -130,14 +139,20 @@ impl Client {
         loop {
             let at = self.current.load(Ordering::Relaxed) % self.members.len();
             let until = deadline.min(Instant::now() + ATTEMPT);
+            let mut turns = true;
             let why = match timeout_at(until, op(self.members[at].clone())).await {
                 Ok(Ok(response)) => return Ok(Answered { answer: response.into_inner(), repeated }),
-                Ok(Err(status)) if transient(&status) => status.message().to_owned(),
+                Ok(Err(status)) if transient(&status) => {
+                    turns = !is_well(&status);
+                    status.message().to_owned()
+                }
                 Ok(Err(status)) => return Err(refusal(&status)),
                 Err(_) => "no answer".to_owned(),
             };
             repeated = true;
-            self.turn(at);
+            if turns {
+                self.turn(at);
+            }
             let jittered = pause.mul_f64(rand::rng().random_range(0.5..1.0));
             if Instant::now() + jittered >= deadline {
                 return Err(Error::StoreTimeout(why));
@@ -257,6 +272,14 @@ pub(crate) fn transient(status: &tonic::Status) -> bool {
     }
 }
 
+/// Whether the member itself is well: the leader was replaced under its call. The next member may be that leader.
+fn is_well(status: &tonic::Status) -> bool {
+    matches!(
+        status.message(),
+        "etcdserver: leader changed" | "etcdserver: request timed out, possibly due to previous leader failure"
+    )
+}
+
 fn refusal(status: &tonic::Status) -> Error {
     let message = status.message();
     if message.contains("has been compacted") {
@@ -295,5 +318,36 @@ mod tests {
         assert_eq!(prefix_end(b"a\xff"), b"b");
         assert_eq!(prefix_end(b"\xff"), b"\0");
         assert_eq!(prefix_end(b""), b"\0");
+    }
+
+    /// A member whose process is stopped: its kernel takes connections, and nobody reads.
+    async fn silent(scheme: &str) -> (tokio::net::TcpListener, Client) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("{scheme}://{}", listener.local_addr().unwrap());
+        let config = <Config as clap::Parser>::try_parse_from(["trireme-apiserver", "--etcd-servers", &url]).unwrap();
+        (listener, Client::new(&config).unwrap())
+    }
+
+    async fn waits_for(client: &Client) -> Duration {
+        let begun = Instant::now();
+        client.member().kv.range(RangeRequest::default()).await.unwrap_err();
+        begun.elapsed()
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_long_for_a_member_that_is_silent() {
+        let (_listener, client) = silent("http").await;
+        let waited = waits_for(&client).await;
+        assert!(waited >= SILENCE && waited < ATTEMPT, "an open connection: {waited:?}");
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let (_listener, client) = silent("https").await;
+        let waited = waits_for(&client).await;
+        assert!(waited < ATTEMPT, "a new connection: {waited:?}");
+    }
+
+    #[test]
+    fn a_member_that_tells_of_a_new_leader_is_asked_again() {
+        assert!(is_well(&tonic::Status::unavailable("etcdserver: leader changed")));
+        assert!(!is_well(&tonic::Status::unavailable("etcdserver: no leader")));
     }
 }
