@@ -6,8 +6,11 @@
 //! wal/     the log
 //! snap/    snapshots
 //! ```
-use std::fs::{File, TryLockError};
+//!
+//! Whoever reads it reads every object, so it is nobody else's: folders 0700, files 0600, as etcd's.
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -34,7 +37,7 @@ impl DataDir {
     pub(crate) fn open(dir: &Path, cluster_id: u64, member_id: u64) -> Result<Self> {
         make_dir(dir).map_err(|e| Error::file(dir, e))?;
         let path = dir.join("lock");
-        let lock = File::create(&path).map_err(|e| Error::file(&path, e))?;
+        let lock = create_own(&path).map_err(|e| Error::file(&path, e))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(Error::data(dir, "another process uses this directory")),
@@ -62,6 +65,7 @@ impl DataDir {
             }
             Err(error) => return Err(Error::file(&path, error)),
         }
+        std::fs::set_permissions(dir, Permissions::from_mode(0o700)).map_err(|e| Error::file(dir, e))?;
         Ok(Self { _lock: lock })
     }
 }
@@ -73,19 +77,41 @@ pub(crate) fn make_dir(dir: &Path) -> std::io::Result<()> {
     }
     let parent = dir.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     make_dir(parent)?;
-    match std::fs::create_dir(dir) {
+    match DirBuilder::new().mode(0o700).create(dir) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
     File::open(parent)?.sync_all()
 }
 
+/// Makes or empties a file that nobody else may read.
+pub(crate) fn create_own(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().create(true).truncate(true).read(true).write(true).mode(0o600).open(path)
+}
+
 fn write_durably(dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     let scratch = dir.join(format!("{name}.tmp"));
-    let mut file = File::create(&scratch)?;
+    let mut file = create_own(&scratch)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     std::fs::rename(scratch, dir.join(name))?;
     File::open(dir)?.sync_all()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_else_may_read_it() {
+        let above = tempfile::tempdir().unwrap();
+        let dir = above.path().join("data");
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::set_permissions(&dir, Permissions::from_mode(0o755)).unwrap();
+        let _held = DataDir::open(&dir, 1, 1).unwrap();
+        make_dir(&dir.join("wal")).unwrap();
+        let mode = |name: &str| std::fs::metadata(dir.join(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(""), mode("wal"), mode("member"), mode("lock")), (0o700, 0o700, 0o600, 0o600));
+    }
 }

@@ -32,21 +32,21 @@ impl Drop for Leaving<'_> {
 }
 
 impl Node {
-    /// Hands the lead to the member `id` and returns when that one leads. After ten election timeouts without success
-    /// this member goes on leading, and the error is etcd's for a transfer that took too long.
+    /// Hands the lead to the member `id` and returns when that one leads. Where it does not come to that, this member goes
+    /// on leading, and the error is etcd's for a transfer that took too long. A successor that does not answer, or is
+    /// behind, costs nobody anything; of one that is there, nothing is accepted for at most four election timeouts.
     pub(crate) async fn hand_over(&self, id: u64) -> Result<()> {
-        let member = self.members().remove(&id).ok_or(Error::BadTransferee)?;
+        let member = self.members().remove(&id).filter(|_| self.is_voter(id)).ok_or(Error::BadTransferee)?;
         let mut successor = self.0.peers.client(id, &member)?;
-        let Some(_leaving) = Leaving::begin(self) else { return Err(Error::TransferTimedOut) };
         let election = self.0.settings.election;
-        let deadline = Instant::now() + election * 10;
+        self.describe(id, &member).await.map_err(|_| Error::TransferTimedOut)?;
+        let newest = self.raft().metrics().borrow().last_log_index;
+        self.has_matched(id, newest, Instant::now() + election).await?;
+
+        let Some(_leaving) = Leaving::begin(self) else { return Err(Error::TransferTimedOut) };
+        let deadline = Instant::now() + election * 4;
         let too_long = |_| Error::TransferTimedOut;
-        let mut metrics = self.raft().metrics();
-        let caught_up = metrics.wait_for(move |m| {
-            let matched = m.replication.as_ref().and_then(|members| members.get(&id)).copied().flatten();
-            m.current_leader != Some(m.id) || matched.index() >= m.last_log_index
-        });
-        tokio::time::timeout_at(deadline, caught_up).await.map_err(too_long)?.map_err(|_| Error::Stopped)?;
+        self.has_matched(id, None, deadline).await?;
         self.raft().runtime_config().heartbeat(false);
         // The lease of the members, and what the last message needed to reach them.
         let silence = election / 2 + self.0.settings.heartbeat / 2;
@@ -68,6 +68,23 @@ impl Node {
                 return Err(Error::TransferTimedOut);
             }
         }
+    }
+
+    fn is_voter(&self, id: u64) -> bool {
+        let metrics = self.raft().metrics();
+        let membership = metrics.borrow().membership_config.clone();
+        membership.voter_ids().any(|voter| voter == id)
+    }
+
+    /// Waits until a member has every entry up to `index`, or to the very last one.
+    async fn has_matched(&self, id: u64, index: Option<u64>, deadline: Instant) -> Result<()> {
+        let mut metrics = self.raft().metrics();
+        let caught_up = metrics.wait_for(move |m| {
+            let matched = m.replication.as_ref().and_then(|members| members.get(&id)).copied().flatten();
+            m.current_leader != Some(m.id) || matched.index() >= index.or(m.last_log_index)
+        });
+        let caught_up = tokio::time::timeout_at(deadline, caught_up).await.map_err(|_| Error::TransferTimedOut)?;
+        caught_up.map(|_| ()).map_err(|_| Error::Stopped)
     }
 
     /// Whether this member is about to hand the lead over and accepts nothing.

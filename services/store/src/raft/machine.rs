@@ -2,7 +2,6 @@
 //!
 //! The state lives in memory. On disk it is the newest snapshot and the log after it, so a start loads the one and
 //! applies the other. Its owner is the library's apply task; everyone else sees [`View`]s and [`Applied`] revisions.
-use std::fs::File;
 use std::io::{BufWriter, Seek};
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use super::snapshot_store::{Damaged, SnapshotStore};
 use super::types::{
     Batch, Entry, LogId, Member, Outcomes, Proposal, SnapshotMeta, StorageError, TypeConfig, meta_to_proto,
 };
+use crate::data_dir::create_own;
 use crate::error::{Error, Result};
 use crate::mvcc::{Change, State, write_snapshot};
 
@@ -165,7 +165,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
         // Without a name it is gone when nobody holds it any more, whatever happens.
         let path = self.store.scratch();
         let open = || {
-            let file = File::options().create(true).truncate(true).read(true).write(true).open(&path)?;
+            let file = create_own(&path)?;
             std::fs::remove_file(&path)?;
             Ok(file)
         };
@@ -183,7 +183,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
         let name = store.name(meta.last_log_id);
         let install = blocking(move || {
             let scratch = store.scratch();
-            let mut file = File::create(&scratch)?;
+            let mut file = create_own(&scratch)?;
             received.rewind()?;
             std::io::copy(&mut received, &mut file)?;
             file.sync_all()?;
@@ -225,7 +225,7 @@ impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {
         let (state, meta, store) = (self.state.clone(), self.meta.clone(), self.store.clone());
         let built = blocking(move || {
             let scratch = store.scratch();
-            let file = File::create(&scratch)?;
+            let file = create_own(&scratch)?;
             let began = std::time::Instant::now();
             let bytes = write_snapshot(&state, meta_to_proto(&meta), store.cluster_id(), BufWriter::new(&file))?;
             file.sync_all()?;

@@ -89,7 +89,7 @@ impl RaftNetworkFactory<TypeConfig> for Peers {
     type Network = Peer;
 
     async fn new_client(&mut self, target: u64, node: &Member) -> Peer {
-        Peer { target, member: node.clone(), peers: self.clone(), under_way: None }
+        Peer { target, member: node.clone(), peers: self.clone(), under_way: None, matched: None, reverted: false }
     }
 }
 
@@ -99,6 +99,10 @@ pub(crate) struct Peer {
     member: Member,
     peers: Peers,
     under_way: Option<UnderWay>,
+    /// What the member said that it has, since this one leads.
+    matched: Option<LogId>,
+    /// It has less by now.
+    reverted: bool,
 }
 
 /// Entries on their way. The library stops waiting after a heartbeat's time and asks again; what is under way goes on, so
@@ -150,6 +154,21 @@ impl Peer {
         Ok(UnderWay { vote: rpc.vote, prev: rpc.prev_log_id, last, answer })
     }
 
+    /// The member lacks entries that it had acknowledged: its data was lost. The library would end the leader over it, so
+    /// it is taken for a member that is not there. Another leader, which knows nothing of what it acknowledged, takes it
+    /// for one that is behind.
+    fn reverted(&mut self, lacks: Option<LogId>) -> Unreachable {
+        if !std::mem::replace(&mut self.reverted, true) {
+            tracing::error!(
+                member = self.member.name,
+                entry = lacks.map(|id| id.index),
+                "a member lost data that it had acknowledged and gets nothing more from this leader: hand the lead over \
+                 (move-leader) while all others are well, and it is brought up to date"
+            );
+        }
+        unreachable(&Error::Corrupt("the member lost data that it had acknowledged".into()))
+    }
+
     fn request<T>(message: T, option: &RPCOption) -> Request<T> {
         let mut request = Request::new(message);
         request.set_timeout(option.hard_ttl());
@@ -179,16 +198,26 @@ impl RaftNetwork<TypeConfig> for Peer {
             self.under_way = Some(self.send(&rpc, last)?);
         }
         let Some(sent) = &mut self.under_way else { return Err(unreachable(&Error::Stopped).into()) };
-        let (sent_last, answer) = (sent.last, (&mut sent.answer).await);
+        let (sent_prev, sent_last, answer) = (sent.prev, sent.last, (&mut sent.answer).await);
         self.under_way = None;
         let answer = answer.unwrap_or_else(|e| Err(Status::unavailable(e.to_string())));
         self.peers.note(self.target, &self.member, answer.as_ref().map(drop));
         let answer = answer.map_err(|s| failed(&s))?.into_inner();
+        let outcome = answer.outcome();
+        if outcome == Outcome::Conflict && sent_prev <= self.matched {
+            return Err(self.reverted(sent_prev).into());
+        }
+        let has = match outcome {
+            Outcome::Success => sent_last,
+            Outcome::Partial => answer.matching.map(log_id_from_proto),
+            _ => None,
+        };
+        self.matched = self.matched.max(has);
         // What was under way may have been less than what is asked for now.
-        if answer.outcome() == Outcome::Success && sent_last != last {
+        if outcome == Outcome::Success && sent_last != last {
             return Ok(AppendEntriesResponse::PartialSuccess(sent_last));
         }
-        Ok(match answer.outcome() {
+        Ok(match outcome {
             Outcome::Success => AppendEntriesResponse::Success,
             Outcome::Partial => AppendEntriesResponse::PartialSuccess(answer.matching.map(log_id_from_proto)),
             Outcome::Conflict => AppendEntriesResponse::Conflict,

@@ -151,6 +151,35 @@ async fn a_member_that_was_away_for_long_gets_a_snapshot_and_its_watches_go_on()
     check_each_once(&read_until(&mut watch, last).await, first..=last, 1);
 }
 
+/// It may have voted for what it does not have any more, so that nothing is given to it unasked; but it takes nobody with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_lost_its_data_does_not_end_the_leader() {
+    let mut cluster = Cluster::start(3, &[]).await;
+    let leader = cluster.leader().await;
+    let (wiped, third) = ((leader + 1) % 3, (leader + 2) % 3);
+    for i in 0..20 {
+        cluster.client(leader).put(&format!("a/{i}"), "x").await.unwrap();
+    }
+    // All have it, and the leader knows.
+    assert_same_data(&cluster, &[0, 1, 2]).await;
+    cluster.kill(wiped);
+    std::fs::remove_dir_all(cluster.data_dir(wiped)).unwrap();
+    cluster.run(wiped);
+    poll::found("the leader to tell of it", PATIENCE, async || {
+        cluster.log(leader).contains("lost data that it had acknowledged").then_some(())
+    })
+    .await
+    .unwrap();
+    assert_eq!(cluster.leader().await, leader);
+    cluster.client(leader).put("a/after", "x").await.unwrap();
+
+    let target_id = cluster.client(third).status().await.unwrap().header.unwrap().member_id;
+    cluster.client(leader).maintenance().move_leader(pb::MoveLeaderRequest { target_id }).await.unwrap();
+    cluster.ready(wiped).await;
+    assert_same_data(&cluster, &[0, 1, 2]).await;
+    assert_eq!(cluster.client(wiped).list("a/", true).await.unwrap().count, 21);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_member_serves() {
     let cluster = Cluster::start(3, &[]).await;
@@ -191,4 +220,23 @@ async fn the_lead_is_handed_round_under_load_and_nothing_is_lost() {
     let leader = cluster.leader().await;
     let refused = cluster.client(leader).maintenance().move_leader(unknown).await.unwrap_err();
     assert_eq!(refused.message(), "etcdserver: bad leader transferee");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lead_that_nobody_can_take_is_kept_and_holds_nothing_up() {
+    let mut cluster = Cluster::start(3, &[]).await;
+    let leader = cluster.leader().await;
+    let away = (leader + 1) % 3;
+    let target = cluster.client(away).status().await.unwrap().header.unwrap().member_id;
+    cluster.kill(away);
+    let (client, asking) = (cluster.client(leader), cluster.client(leader));
+    let asked = tokio::spawn(async move {
+        asking.maintenance().move_leader(pb::MoveLeaderRequest { target_id: target }).await.unwrap_err()
+    });
+    // A leader that is about to go accepts nothing: one that waited for its successor would refuse these in the end.
+    while !asked.is_finished() {
+        client.put("meanwhile", "x").await.unwrap();
+    }
+    assert_eq!(asked.await.unwrap().message(), "etcdserver: request timed out, leader transfer took too long");
+    assert_eq!(cluster.leader().await, leader);
 }

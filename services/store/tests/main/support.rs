@@ -78,6 +78,11 @@ impl Cluster {
         self.dir.path().join(&self.members[i].name)
     }
 
+    /// What a member wrote to its log.
+    pub(crate) fn log(&self, i: usize) -> String {
+        std::fs::read_to_string(self.dir.path().join(format!("log{i}"))).unwrap()
+    }
+
     /// How many snapshots a member has on disk.
     pub(crate) fn snapshots(&self, i: usize) -> usize {
         let files = std::fs::read_dir(self.data_dir(i).join("snap")).into_iter().flatten();
