@@ -1,7 +1,7 @@
 //! Decoding a request's body into an object of a kind.
 
 use serde_json::Value;
-use trireme_machinery::schema::decode::{DecodeError, Strictness, normalise};
+use trireme_machinery::schema::decode::{DecodeError, Strictness, normalise, restore};
 use trireme_machinery::status::Status;
 
 use crate::Kind;
@@ -11,8 +11,20 @@ impl Kind {
     /// asked for. An object that does not fit is a bad request, in Kubernetes' words.
     #[allow(clippy::result_large_err, reason = "Status is the error of every API call")]
     pub fn decode(&self, value: Value, strictness: Strictness) -> Result<(Value, Vec<String>), Status> {
-        let (mut obj, strict) =
-            normalise(&self.schema, self.ty, value, strictness).map_err(|error| self.cannot_be_handled(&error))?;
+        let decoded = normalise(&self.schema, self.ty, value, strictness);
+        self.named(decoded)
+    }
+
+    /// The same of an object that was put together from parts of one and a strategic merge patch.
+    #[allow(clippy::result_large_err, reason = "Status is the error of every API call")]
+    pub fn restore(&self, value: Value, strictness: Strictness) -> Result<(Value, Vec<String>), Status> {
+        let restored = restore(&self.schema, self.ty, value, strictness);
+        self.named(restored)
+    }
+
+    #[allow(clippy::result_large_err, reason = "Status is the error of every API call")]
+    fn named(&self, decoded: Result<(Value, Vec<String>), DecodeError>) -> Result<(Value, Vec<String>), Status> {
+        let (mut obj, strict) = decoded.map_err(|error| self.cannot_be_handled(&error))?;
         // What a client need not say: the request names it.
         if let Some(map) = obj.as_object_mut() {
             map.insert("apiVersion".to_owned(), self.api_version().into());

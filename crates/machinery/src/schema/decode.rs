@@ -2,7 +2,8 @@
 //!
 //! [`normalise`] turns what a client sent into what the API server would encode after having decoded it: unknown fields
 //! and nulls are gone, empty values stand where Go's encoder writes them and only there, quantities and times are
-//! canonical. What does not fit the schema is refused in Go's words.
+//! canonical. What does not fit the schema is refused in Go's words. [`restore`] does the same to an object that was put
+//! together.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -37,8 +38,30 @@ pub fn normalise(
     value: Value,
     strictness: Strictness,
 ) -> Result<(Value, Vec<String>), DecodeError> {
+    decoded(schema, ty, value, strictness, false)
+}
+
+/// The same of an object that was put together from decoded parts, as a strategic merge patch does. Kubernetes converts
+/// such a one without its decoder, and has other words for what does not fit.
+pub fn restore(
+    schema: &Schema,
+    ty: TypeId,
+    value: Value,
+    strictness: Strictness,
+) -> Result<(Value, Vec<String>), DecodeError> {
+    decoded(schema, ty, value, strictness, true)
+}
+
+fn decoded(
+    schema: &Schema,
+    ty: TypeId,
+    value: Value,
+    strictness: Strictness,
+    restores: bool,
+) -> Result<(Value, Vec<String>), DecodeError> {
     let mut decoder = Decoder {
         schema,
+        restores,
         report: strictness == Strictness::Report,
         strict: Vec::new(),
         saved: None,
@@ -66,6 +89,8 @@ struct Frame<'a> {
 
 struct Decoder<'a> {
     schema: &'a Schema,
+    /// Whether the value is put together instead of read.
+    restores: bool,
     report: bool,
     strict: Vec<String>,
     /// Go decodes on after a type error and tells the first.
@@ -78,6 +103,7 @@ impl<'a> Decoder<'a> {
     /// An `Err` ends the decoding at once, as an error of Go's custom decoders does.
     fn value(&mut self, ty: TypeId, value: Value) -> Result<Value, DecodeError> {
         let schema = self.schema;
+        let go_kind = go_kind(&value);
         let decoded = match (schema.shape(ty), value) {
             (Shape::Any, value) => return Ok(value),
             (Shape::Quantity, value) => return quantity(value),
@@ -106,7 +132,10 @@ impl<'a> Decoder<'a> {
                 Ok(Value::Number(n))
             }
             (Shape::Int64, Value::Number(n)) if n.is_i64() => Ok(Value::Number(n)),
-            (Shape::Int32 | Shape::Int64, Value::Number(n)) => Err(format!("number {n}")),
+            (Shape::Int32 | Shape::Int64, Value::Number(n)) => match shortest(n.clone()) {
+                whole if self.restores && whole.is_i64() => Ok(Value::Number(whole)),
+                _ => Err(format!("number {n}")),
+            },
             (Shape::Double, Value::Number(n)) => Ok(Value::Number(shortest(n))),
             (Shape::List { of, .. }, Value::Array(items)) => return self.list(*of, items),
             (Shape::Map { of, .. }, Value::Object(map)) => return self.map(*of, map),
@@ -115,6 +144,9 @@ impl<'a> Decoder<'a> {
         };
         Ok(match decoded {
             Ok(value) => value,
+            Err(_) if self.restores => {
+                return Err(DecodeError(not_restored(schema.shape(ty), go_kind, &schema.get(ty).go)));
+            }
             Err(found) => {
                 let error = self.mismatch(&found, &schema.get(ty).go);
                 self.save(error);
@@ -199,7 +231,7 @@ impl<'a> Decoder<'a> {
 
     /// A type error with the place where it happened.
     fn mismatch(&self, found: &str, wanted: &str) -> DecodeError {
-        let Some(last) = self.context.last() else {
+        let Some(last) = self.context.last().filter(|_| !self.restores) else {
             return DecodeError(format!("json: cannot unmarshal {found} into Go value of type {wanted}"));
         };
         let owner = &self.schema.get(last.owner).go;
@@ -308,4 +340,38 @@ fn kind_of(value: &Value) -> String {
         Value::Object(_) => "object",
     }
     .to_owned()
+}
+
+/// What Go calls a value that was decoded without a type.
+fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "invalid",
+        Value::Bool(_) => "bool",
+        Value::Number(n) if n.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "slice",
+        Value::Object(_) => "map",
+    }
+}
+
+/// Why a value does not become one of this shape, in the words of Kubernetes' converter.
+fn not_restored(shape: &Shape, found: &str, wanted: &str) -> String {
+    let basic = match shape {
+        Shape::List { .. } | Shape::Bytes => return format!("cannot restore slice from {found}"),
+        Shape::Map { .. } => return format!("cannot restore map from {found}"),
+        Shape::Object(_) => return format!("cannot restore struct from: {found}"),
+        Shape::Bool => "bool",
+        Shape::Int32 => "int32",
+        Shape::Int64 => "int64",
+        Shape::Double => "float64",
+        _ => "string",
+    };
+    // What Go could convert, and is not meant to.
+    let convertible = match found {
+        "int64" => basic != "bool",
+        "float64" => !matches!(basic, "bool" | "string"),
+        _ => false,
+    };
+    if convertible { format!("cannot convert {found} to {wanted}") } else { format!("unrecognized type: {basic}") }
 }

@@ -73,13 +73,21 @@ pub(crate) fn is_cut_off(value: &Value) -> bool {
 
 /// Decodes an object of the right type, and tells of the fields that were dropped. No defaults.
 pub(crate) fn decode(kind: &Kind, value: Value, strictness: Strictness) -> Result<(Value, Vec<String>), Status> {
-    let (mut value, unknown) = kind.decode(value, strictness)?;
+    Ok(completed(kind, kind.decode(value, strictness)?))
+}
+
+/// The same of what a strategic merge patch has put together.
+pub(crate) fn restore(kind: &Kind, value: Value, strictness: Strictness) -> Result<(Value, Vec<String>), Status> {
+    Ok(completed(kind, kind.restore(value, strictness)?))
+}
+
+fn completed(kind: &Kind, (mut value, unknown): (Value, Vec<String>)) -> (Value, Vec<String>) {
     if let Value::Object(map) = &mut value {
         map.insert("apiVersion".to_owned(), Value::String(kind.api_version()));
         map.insert("kind".to_owned(), Value::String(kind.kind.clone()));
         map.entry("metadata").or_insert_with(|| Value::Object(serde_json::Map::new()));
     }
-    Ok((value, unknown))
+    (value, unknown)
 }
 
 /// Reads the body of a request, whatever is in it.

@@ -110,18 +110,18 @@ impl<'a> Patch<'a> {
             let why = decode::wrong_type(self.kind, api_version, kind, "pkg/runtime/scheme.go:111");
             return Err(self.refused(old, &patched, &why));
         }
-        let (mut value, unknown) =
-            match decode::decode(self.kind, patched.clone(), self.options.validation.strictness()) {
-                Ok(decoded) => decoded,
-                Err(status) => {
-                    let start = format!(
-                        "{} in version \"{}\" cannot be handled as a {}: ",
-                        self.kind.kind, self.kind.version, self.kind.kind
-                    );
-                    let why = status.message.strip_prefix(&start).unwrap_or(&status.message);
-                    return Err(self.refused(old, &patched, why));
-                }
-            };
+        let decode = if matches!(self.form, Form::Strategic) { decode::restore } else { decode::decode };
+        let (mut value, unknown) = match decode(self.kind, patched.clone(), self.options.validation.strictness()) {
+            Ok(decoded) => decoded,
+            Err(status) => {
+                let start = format!(
+                    "{} in version \"{}\" cannot be handled as a {}: ",
+                    self.kind.kind, self.kind.version, self.kind.kind
+                );
+                let why = status.message.strip_prefix(&start).unwrap_or(&status.message);
+                return Err(self.refused(old, &patched, why));
+            }
+        };
         if self.too_deep && decode::is_cut_off(&value) {
             return Err(self.refused(old, &Value::Null, decode::TOO_DEEP));
         }
