@@ -88,10 +88,6 @@ impl Engine {
             self.may_create(context)?;
         }
         admission.validate(&object, None).await?;
-        if !meta::resource_version(&object).is_empty() {
-            let why = "resourceVersion should not be set on objects to be created";
-            return Err(Status::failure(500, Reason::Unknown, why));
-        }
 
         kind.settle_stored(&mut object);
         let name = meta::name(&object).to_owned();
@@ -106,6 +102,11 @@ impl Engine {
         if options.dry_run {
             let taken = self.cache.get(&kind.storage, &key).is_some();
             return if taken { Err(exists()) } else { Ok(Ok(ObjectBody::Value(object))) };
+        }
+        // Only what is written must not have one, and what is no number counts as none.
+        if meta::revision(&object) != 0 {
+            let why = "resourceVersion should not be set on objects to be created";
+            return Err(Status::failure(500, Reason::Unknown, why));
         }
         let stored_kind = self.codec(kind)?.kind.clone();
         let to_store = mutation::to_stored(kind, &stored_kind, object);

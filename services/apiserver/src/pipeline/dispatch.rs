@@ -163,7 +163,9 @@ fn check_verb(kind: &Kind, request: &Request) -> Result<(), Status> {
         "update" | "patch" => !info.name.is_empty(),
         _ => true,
     };
-    if allowed && fits { Ok(()) } else { Err(method_not_allowed()) }
+    // Across namespaces one can only look around.
+    let placed = !kind.namespaced || !info.namespace.is_empty() || matches!(&*info.verb, "get" | "list" | "watch");
+    if allowed && fits && placed { Ok(()) } else { Err(method_not_allowed()) }
 }
 
 /// A change that a closure makes.

@@ -28,7 +28,12 @@ impl Subresources {
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         if node.is_empty() {
             // Not yet scheduled: there are no logs, and that is no error.
-            return Ok(text(Body::Full(Bytes::new())));
+            return Ok(Answer::Raw(RawAnswer {
+                code: 204,
+                content_type: String::new(),
+                headers: Vec::new(),
+                body: Body::Full(Bytes::new()),
+            }));
         }
         let location = self.inner.kubelets.locate(node).await?;
         let path = format!("/containerLogs/{}/{}/{container}?{}", info.namespace, info.name, forwarded(request));
@@ -71,9 +76,7 @@ fn check(request: &Request) -> Result<(), Status> {
         let Some(text) = request.param(name) else { return Ok(None) };
         let wrong = || {
             let why = trireme_machinery::go::quote(text);
-            Status::bad_request(format!(
-                "unable to decode query parameters: strconv.ParseInt: parsing {why}: invalid syntax"
-            ))
+            Status::bad_request(format!("strconv.ParseInt: parsing {why}: invalid syntax"))
         };
         text.parse().map(Some).map_err(|_| wrong())
     };
@@ -86,7 +89,9 @@ fn check(request: &Request) -> Result<(), Status> {
     at_least("tailLines", 0, "must be greater than or equal to 0")?;
     at_least("limitBytes", 1, "must be greater than 0")?;
     if request.param("sinceSeconds").is_some() && request.param("sinceTime").is_some() {
-        errors.push(field::forbidden(&Path::nil(), "at most one of `sinceTime` or `sinceSeconds` may be specified"));
+        // Upstream's path of an empty name.
+        errors
+            .push(field::forbidden(&Path::new("[]"), "at most one of `sinceTime` or `sinceSeconds` may be specified"));
     } else if let Some(value) = number("sinceSeconds")?.filter(|value| *value < 1) {
         errors.push(field::invalid(&Path::new("sinceSeconds"), &value, "must be greater than 0"));
     }

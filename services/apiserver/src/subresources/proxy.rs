@@ -138,19 +138,19 @@ impl Subresources {
         let missing = || Status::unknown_resource();
         let services = self.inner.registry.by_resource("", "v1", "services").ok_or_else(missing)?;
         let slices = self.inner.registry.by_resource("discovery.k8s.io", "v1", "endpointslices").ok_or_else(missing)?;
-        let service = self.inner.objects.get(&services, namespace, name).await?.value();
-        let wanted = port.unwrap_or_default();
-        let ports = service["spec"]["ports"].as_array().cloned().unwrap_or_default();
-        let number = Some(wanted.parse::<i64>().unwrap_or_default());
-        let asked = |port: &&Value| wanted.is_empty() || port["name"] == wanted || number == port["port"].as_i64();
-        let Some(found) = ports.iter().find(asked) else {
-            return Err(Status::service_unavailable(format!(
-                "no service port {} found for service {}",
-                quoted(wanted),
-                quoted(name)
-            )));
+        // Only a number has to be looked up; a name is what the endpoints' port is named.
+        let port_name = match port.unwrap_or_default().parse::<i64>() {
+            Ok(number) => {
+                let service = self.inner.objects.get(&services, namespace, name).await?.value();
+                let ports = service["spec"]["ports"].as_array().into_iter().flatten();
+                let Some(found) = ports.into_iter().find(|port| port["port"].as_i64() == Some(number)) else {
+                    let why = format!("no service port {number} found for service {}", quoted(name));
+                    return Err(Status::service_unavailable(why));
+                };
+                found["name"].as_str().unwrap_or_default().to_owned()
+            }
+            Err(_) => port.unwrap_or_default().to_owned(),
         };
-        let port_name = found["name"].as_str().unwrap_or_default();
         for slice in self.inner.objects.reader().list(&slices, Some(namespace)) {
             if slice.label("kubernetes.io/service-name") != Some(name) {
                 continue;
