@@ -221,14 +221,15 @@ impl Cluster {
 
     /// A connection that sends the head of a request, announces a body and never sends it to its end. The answer is
     /// what came until the server closed.
-    pub(crate) async fn unfinished(&self, token: bool, path: &str) -> String {
+    pub(crate) async fn unfinished(&self, token: bool, path: &str, chunked: bool) -> String {
         let tcp = TcpStream::connect(("127.0.0.1", self.https)).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
         let mut tls = TlsConnector::from(self.trust()).connect(name, tcp).await.unwrap();
         let authorization = if token { format!("Authorization: Bearer {}\r\n", self.token) } else { String::new() };
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: localhost\r\n{authorization}Content-Type: application/json\r\n\
-             Content-Length: 3000000\r\n\r\n{{"
+             {}",
+            if chunked { "Transfer-Encoding: chunked\r\n\r\n1\r\n{" } else { "Content-Length: 3000000\r\n\r\n{" }
         );
         tls.write_all(head.as_bytes()).await.unwrap();
         let mut answer = Vec::new();

@@ -83,11 +83,13 @@ async fn a_scale_is_of_the_object_that_it_names() {
 async fn a_body_is_not_read_for_nobody_nor_for_ever() {
     let cluster = Cluster::start_with(&["--request-timeout=2s"]).await;
     let maps = cluster.namespace("a").await;
-    let anonymous = cluster.unfinished(false, &maps).await;
-    assert!(anonymous.starts_with("HTTP/1.1 403 "), "{anonymous}");
-    let late = cluster.unfinished(true, &maps).await;
-    assert!(late.starts_with("HTTP/1.1 504 "), "{late}");
-    assert!(late.contains("Timeout: request did not complete within the allotted timeout"), "{late}");
+    for chunked in [false, true] {
+        let anonymous = cluster.unfinished(false, &maps, chunked).await;
+        assert!(anonymous.starts_with("HTTP/1.1 403 "), "{anonymous}");
+        let late = cluster.unfinished(true, &maps, chunked).await;
+        assert!(late.starts_with("HTTP/1.1 504 "), "{late}");
+        assert!(late.contains("Timeout: request did not complete within the allotted timeout"), "{late}");
+    }
 }
 
 #[tokio::test]
@@ -179,4 +181,108 @@ async fn one_space_stands_before_a_token() {
     assert_eq!(asked(format!("Bearer {token}")).await, 200);
     assert_eq!(asked(format!("Bearer {token} x")).await, 200);
     assert_eq!(asked(format!("Bearer  {token}")).await, 403);
+}
+
+#[tokio::test]
+async fn a_strategic_patch_that_does_not_fit_is_refused() {
+    let cluster = Cluster::start().await;
+    let maps = cluster.namespace("a").await;
+    cluster.post(&maps, &json!({"metadata": {"name": "x"}, "data": {"k": "v"}})).await;
+    for (patch, shown, why) in [
+        (json!({"data": 5}), "map[data:5]", "cannot restore map from int64"),
+        (json!({"data": [1]}), "map[data:[1]]", "cannot restore map from slice"),
+        (json!({"data": {"a": {"b": 1}}}), "map[data:map[a:map[b:1]]]", "unrecognized type: string"),
+        (json!({"metadata": "x"}), "map[metadata:x]", "cannot restore struct from: string"),
+        (json!({"metadata": {"labels": 1.5}}), "map[metadata:map[labels:1.5]]", "cannot restore map from float64"),
+        (json!({"metadata": {"generation": "x"}}), "map[metadata:map[generation:x]]", "unrecognized type: int64"),
+        (json!({"immutable": "x"}), "map[immutable:x]", "unrecognized type: bool"),
+        (json!({"data": {"a": 5}}), "map[data:map[a:5]]", "cannot convert int64 to string"),
+    ] {
+        let form = [("content-type", "application/strategic-merge-patch+json")];
+        let refused = cluster.send("PATCH", &format!("{maps}/x"), &form, &patch.to_string()).await;
+        assert_eq!(refused.status, 422, "{}", refused.text);
+        assert_eq!(refused.message(), format!(" \"\" is invalid: patch: Invalid value: \"{shown}\": {why}"));
+    }
+}
+
+#[tokio::test]
+async fn a_create_says_where_and_has_no_version() {
+    let cluster = Cluster::start().await;
+    let maps = cluster.namespace("a").await;
+    let object = json!({"metadata": {"name": "x", "namespace": "a"}});
+    let nowhere = cluster.post("/api/v1/configmaps", &object).await;
+    assert_eq!((nowhere.status, nowhere.reason().as_str()), (405, "MethodNotAllowed"), "{}", nowhere.text);
+    let versioned = |version: &str| json!({"metadata": {"name": "x", "resourceVersion": version}});
+    let dry = cluster.post(&format!("{maps}?dryRun=All"), &versioned("123")).await;
+    assert_eq!((dry.status, dry.version().as_str()), (201, "123"), "{}", dry.text);
+    let refused = cluster.post(&maps, &versioned("123")).await;
+    assert_eq!(refused.status, 500, "{}", refused.text);
+    assert_eq!(refused.message(), "resourceVersion should not be set on objects to be created");
+    let made = cluster.post(&maps, &versioned("abc")).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    assert!(made.version().parse::<u64>().is_ok(), "{}", made.text);
+}
+
+#[tokio::test]
+async fn what_is_not_there_yet_says_so() {
+    let cluster = Cluster::start().await;
+    cluster.namespace("a").await;
+    let pods = "/api/v1/namespaces/a/pods";
+    cluster.post("/api/v1/namespaces/a/serviceaccounts", &json!({"metadata": {"name": "default"}})).await;
+    for (name, node) in [("u", None), ("s", Some("nowhere"))] {
+        let spec = json!({"containers": [{"name": "c", "image": "i"}], "nodeName": node});
+        let made = cluster.post(pods, &json!({"metadata": {"name": name}, "spec": spec})).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+    }
+    let log = cluster.get(&format!("{pods}/u/log")).await;
+    assert_eq!((log.status, log.text.as_str()), (204, ""));
+    for (service, code, told) in [
+        ("x", 503, "no endpoints available for service \"x\""),
+        ("https:x:a", 503, "no endpoints available for service \"x\""),
+        ("x:80", 404, "services \"x\" not found"),
+    ] {
+        let refused = cluster.get(&format!("/api/v1/namespaces/a/services/{service}/proxy/")).await;
+        assert_eq!((refused.status, refused.message().as_str()), (code, told), "{}", refused.text);
+    }
+    let upgrade =
+        [("connection", "Upgrade"), ("upgrade", "websocket"), ("sec-websocket-protocol", "v4.channel.k8s.io")];
+    let closed = [("connection", "close"), ("upgrade", "websocket")];
+    let nowhere = "pod u does not have a host assigned";
+    let nothing = "you must specify at least 1 of stdin, stdout, stderr";
+    let required = "Upgrade request required";
+    for (path, headers, code, told) in [
+        ("zz/exec?command=a&stdout=1", &closed[..], 404, "pods \"zz\" not found"),
+        ("u/exec?command=a&stdout=1", &closed[..], 400, nowhere),
+        ("u/exec?command=a&stdout=1", &upgrade[..], 400, nowhere),
+        ("u/portforward?ports=80", &upgrade[..], 400, nowhere),
+        ("s/exec?command=a&stdout=1", &closed[..], 400, required),
+        ("s/portforward?ports=80", &[], 400, required),
+        ("s/exec?command=a", &upgrade[..], 400, nothing),
+        ("s/exec?command=a&stdout=false", &upgrade[..], 400, nothing),
+        ("s/attach?tty=1&stderr=1", &upgrade[..], 400, nothing),
+        ("s/exec?stdout=1", &upgrade[..], 400, "you must specify at least one command for the container"),
+    ] {
+        let refused = cluster.send("GET", &format!("{pods}/{path}"), headers, "").await;
+        assert_eq!((refused.status, refused.message().as_str()), (code, told), "{path} {headers:?}");
+    }
+    let watch = cluster.send("GET", &format!("{pods}?watch=1"), &upgrade, "").await;
+    assert_eq!(watch.status, 403, "{}", watch.text);
+    let tunnel = cluster.send("CONNECT", pods, &[], "").await;
+    assert_eq!((tunnel.status, tunnel.reason().as_str()), (405, "MethodNotAllowed"), "{}", tunnel.text);
+}
+
+#[tokio::test]
+async fn a_timeout_is_a_duration_of_gos() {
+    let cluster = Cluster::start().await;
+    let maps = cluster.namespace("a").await;
+    for (text, why) in [("abc", "time: invalid duration \"abc\""), ("5", "time: missing unit in duration \"5\"")] {
+        let refused = cluster.get(&format!("{maps}?timeout={text}")).await;
+        let told = format!("invalid timeout specified in the request URL - {why}");
+        assert_eq!((refused.status, refused.message()), (400, told), "{}", refused.text);
+    }
+    assert_eq!(cluster.get(&format!("{maps}?timeout=-5s")).await.status, 200);
+    // A token of another format.
+    let refused = cluster.get(&format!("{maps}?continue=eyJ2IjoidjkiLCJydiI6MSwic3RhcnQiOiJ6enoifQ")).await;
+    let told = "invalid continue token: continue key is not valid: server does not recognize this encoded version v9";
+    assert_eq!((refused.status, refused.message().as_str()), (400, told), "{}", refused.text);
 }

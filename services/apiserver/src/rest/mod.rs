@@ -4,16 +4,18 @@
 //! form the client accepts. Everything that is the same at the gRPC door is in the pipeline.
 //!
 //! - [`accept`]: which form (JSON, YAML, Table, metadata alone) the client gets.
-//! - [`request`]: from HTTP to a request, with its body bounded.
+//! - [`request`]: from HTTP to a request, with its body bounded; [`held`], for bodies that nobody reads to their end.
 //! - [`encode`]: objects and lists as bytes, without parsing what the cache has encoded.
 //! - [`respond`]: statuses, headers, compression.
 //! - [`stream`], for watches.
 
 pub mod accept;
 mod encode;
+mod held;
 mod request;
 mod respond;
 mod server;
 mod stream;
 
+pub(crate) use request::wants_websocket;
 pub use server::{Connect, Door};

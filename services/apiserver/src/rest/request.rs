@@ -47,7 +47,7 @@ pub(super) fn read_head(http: &HttpRequest, engine: &Engine) -> Request {
 }
 
 /// The body, if it is not too large.
-pub(super) async fn read_body(http: &HttpRequest, mut payload: Payload) -> Result<Bytes, Status> {
+pub(super) async fn read_body(http: &HttpRequest, payload: &mut Payload) -> Result<Bytes, Status> {
     let too_large = || Status::request_entity_too_large(format!("limit is {MAX_BODY}"));
     let announced =
         http.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
@@ -63,6 +63,12 @@ pub(super) async fn read_body(http: &HttpRequest, mut payload: Payload) -> Resul
         body.extend_from_slice(&chunk);
     }
     Ok(body.freeze())
+}
+
+/// Whether the connection should become a WebSocket.
+pub(crate) fn wants_websocket(http: &HttpRequest) -> bool {
+    let lower = |name| text(http.headers(), name).to_ascii_lowercase();
+    lower("connection").contains("upgrade") && lower("upgrade") == "websocket"
 }
 
 fn credentials(http: &HttpRequest, peer: Option<&Peer>, engine: &Engine) -> Credentials {

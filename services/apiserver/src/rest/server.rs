@@ -15,12 +15,13 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use rustls_pki_types::CertificateDer;
-use trireme_machinery::status::Status;
+use trireme_machinery::status::{Reason, Status};
 use trireme_service::tls::{self, ClientAuth, Identity};
 
 use super::accept::{self, Form};
 use super::encode::Style;
-use super::request::{read_body, read_head};
+use super::held::held;
+use super::request::{read_body, read_head, wants_websocket};
 use super::respond;
 use crate::auth::UserInfo;
 use crate::pipeline::{Context, Engine, PANICKED, Request, Served};
@@ -104,12 +105,14 @@ async fn handle(state: web::Data<State>, http: HttpRequest, payload: Payload) ->
     let mut head = read_head(&http, &state.engine);
     let gzip = accepts_gzip(&http);
     head.gzip = gzip;
+    let chunked = http.headers().contains_key(header::TRANSFER_ENCODING);
     let served = AssertUnwindSafe(serve(&state, http, payload, head)).catch_unwind().await;
     match served {
         Ok(Outcome::Answered(response)) => response,
         Ok(Outcome::Served(all)) => {
-            let (served, request, style) = *all;
-            respond::respond(served, &request, style, gzip)
+            let (served, request, style, rest) = *all;
+            let response = respond::respond(served, &request, style, gzip);
+            if chunked { held(response, rest) } else { response }
         }
         Err(_) => {
             // The panic's own message is in the log.
@@ -122,13 +125,14 @@ async fn handle(state: web::Data<State>, http: HttpRequest, payload: Payload) ->
 
 enum Outcome {
     Answered(HttpResponse),
-    Served(Box<(Served, Request, Style)>),
+    /// With what is left of the request's body.
+    Served(Box<(Served, Request, Style, Payload)>),
 }
 
-async fn serve(state: &State, http: HttpRequest, payload: Payload, mut request: Request) -> Outcome {
-    let early = async |request: Request, refusal: Status, style: Style| {
+async fn serve(state: &State, http: HttpRequest, mut payload: Payload, mut request: Request) -> Outcome {
+    let early = async |request: Request, refusal: Status, style: Style, payload: Payload| {
         let served = state.engine.refuse(&request, refusal).await;
-        Outcome::Served(Box::new((served, request, style)))
+        Outcome::Served(Box::new((served, request, style, payload)))
     };
     let list = matches!(request.info.verb.as_str(), "list" | "deletecollection");
     let form = if request.info.is_resource { accept::negotiate(&request.accept, list) } else { Ok(Form::default()) };
@@ -139,23 +143,27 @@ async fn serve(state: &State, http: HttpRequest, payload: Payload, mut request: 
     form.pretty |= wants_pretty(&request);
     let mut style = style(form);
     if let Some(refusal) = refusal {
-        return early(request, refusal, style).await;
+        return early(request, refusal, style, payload).await;
     }
     match IncludeObject::parse(request.param("includeObject")) {
         Ok(include) => style.include = include,
-        Err(refusal) => return early(request, refusal, style).await,
+        Err(refusal) => return early(request, refusal, style, payload).await,
     }
     if let Some(connect) = state.connect.as_ref().filter(|connect| connect.wants(&request)) {
         return match state.engine.admit(&request).await {
             Ok(context) => Outcome::Answered(connect.connect(context, http, payload).await),
-            Err(served) => Outcome::Served(Box::new((*served, request, style))),
+            Err(served) => Outcome::Served(Box::new((*served, request, style, payload))),
         };
     }
+    if request.info.verb == "watch" && wants_websocket(&http) {
+        let refusal = Status::failure(403, Reason::Forbidden, "no WebSocket carries a watch here");
+        return early(request, refusal, style, payload).await;
+    }
     let body = takes_body(&request);
-    let body = async { if body { read_body(&http, payload).await } else { Ok(Bytes::new()) } };
+    let body = async { if body { read_body(&http, &mut payload).await } else { Ok(Bytes::new()) } };
     let served = state.engine.serve_with(&mut request, body).await;
     style.now = served.context.now;
-    Outcome::Served(Box::new((served, request, style)))
+    Outcome::Served(Box::new((served, request, style, payload)))
 }
 
 /// Whether anybody looks at what comes with a request. Bodies that nobody looks at are not read.

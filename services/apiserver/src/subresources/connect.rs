@@ -18,18 +18,21 @@ use tokio_util::io::ReaderStream;
 use trireme_machinery::status::{Reason, Status};
 
 use super::Subresources;
-use super::kubelet::{Location, empty};
+use super::kubelet::empty;
 use super::logs::container;
 use crate::auth::Attributes;
 use crate::pipeline::options::flag;
 use crate::pipeline::{Context, Request};
-use crate::rest::Connect;
+use crate::rest::{Connect, wants_websocket};
 
 /// How much is read from the kubelet at once.
 const CHUNK: usize = 32 * 1024;
 /// Headers of an upgrade that both ends must see alike.
 const UPGRADE_HEADERS: [&str; 5] =
     ["sec-websocket-key", "sec-websocket-version", "sec-websocket-protocol", "sec-websocket-extensions", "origin"];
+
+/// What the streams of a container are called here, and by the kubelet.
+const STREAMS: [(&str, &str); 4] = [("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty")];
 
 impl Connect for Subresources {
     fn wants(&self, request: &Request) -> bool {
@@ -58,11 +61,11 @@ impl Subresources {
         // A WebSocket is a GET, and still what happens is no reading.
         let create = Attributes { verb: "create", ..Attributes::of(info, &[]) };
         self.inner.authorizer.require(&context.user, &create)?;
-        let upgrade = asked.headers().get("upgrade").and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if !upgrade.eq_ignore_ascii_case("websocket") {
+        let (node, path) = self.target(&request).await?;
+        if !wants_websocket(asked) {
             return Err(Status::bad_request("Upgrade request required"));
         }
-        let (location, path) = self.target(&request).await?;
+        let location = self.inner.kubelets.locate(&node).await?;
         let mut headers = HeaderMap::new();
         headers.insert(http::header::CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(http::header::UPGRADE, HeaderValue::from_static("websocket"));
@@ -80,8 +83,8 @@ impl Subresources {
         join(answer, payload).await
     }
 
-    /// Where the stream goes to.
-    async fn target(&self, request: &Request) -> Result<(Location, String), Status> {
+    /// The node that the stream goes to, and the path there.
+    async fn target(&self, request: &Request) -> Result<(String, String), Status> {
         let info = &request.info;
         let pod = self.inner.objects.get(&self.inner.pods, &info.namespace, &info.name).await?.value();
         let (namespace, name) = (&info.namespace, &info.name);
@@ -93,13 +96,8 @@ impl Subresources {
             format!("/portForward/{namespace}/{name}")
         } else {
             let container = container(&pod, request.param("container").unwrap_or_default(), name)?;
-            for (name, input, default) in [
-                ("stdin", "input", false),
-                ("stdout", "output", true),
-                ("stderr", "error", true),
-                ("tty", "tty", false),
-            ] {
-                if flag(request, name).unwrap_or(default && request.param("stdin").is_none()) {
+            for (name, input) in STREAMS {
+                if flag(request, name).unwrap_or(false) {
                     query.push((input, "1"));
                 }
             }
@@ -112,10 +110,25 @@ impl Subresources {
         if node.is_empty() {
             return Err(Status::bad_request(format!("pod {name} does not have a host assigned")));
         }
+        check(&info.subresource, &query)?;
         let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
-        let location = self.inner.kubelets.locate(node).await?;
-        Ok((location, format!("{path}?{query}")))
+        Ok((node.to_owned(), format!("{path}?{query}")))
     }
+}
+
+/// What a kubelet would refuse: a stream that carries nothing, or runs nothing. A terminal has no stderr of its own.
+fn check(subresource: &str, query: &[(&str, &str)]) -> Result<(), Status> {
+    let given = |name: &str| query.iter().any(|(key, _)| *key == name);
+    if subresource == "portforward" {
+        return Ok(());
+    }
+    if !given("input") && !given("output") && (given("tty") || !given("error")) {
+        return Err(Status::bad_request("you must specify at least 1 of stdin, stdout, stderr"));
+    }
+    if subresource == "exec" && !given("command") {
+        return Err(Status::bad_request("you must specify at least one command for the container"));
+    }
+    Ok(())
 }
 
 /// The refusal of a stream that never stood.
@@ -168,4 +181,21 @@ pub(super) async fn join(
         response.append_header((name.as_str(), value.as_bytes()));
     }
     Ok(response.streaming(ReaderStream::with_capacity(from_backend, CHUNK)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_carries_something() {
+        let told = |query: &[(&str, &str)]| check("exec", query).unwrap_err().message;
+        let nothing = "you must specify at least 1 of stdin, stdout, stderr";
+        assert_eq!(told(&[("command", "a")]), nothing);
+        assert_eq!(told(&[("error", "1"), ("tty", "1"), ("command", "a")]), nothing);
+        assert!(check("exec", &[("error", "1"), ("command", "a")]).is_ok());
+        assert!(told(&[("output", "1")]).contains("at least one command"));
+        assert!(check("attach", &[("input", "1")]).is_ok());
+        assert!(check("portforward", &[]).is_ok());
+    }
 }
