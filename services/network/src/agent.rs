@@ -113,8 +113,13 @@ impl Agent {
     }
 
     fn conf_file(&self) -> PathBuf {
-        self.conf_dir.join(format!("10-{}.conflist", self.settings.name))
+        conf_file(&self.conf_dir, &self.settings)
     }
+}
+
+/// The CNI configuration of a network.
+pub(crate) fn conf_file(dir: &Path, settings: &Settings) -> PathBuf {
+    dir.join(format!("10-{}.conflist", settings.name))
 }
 
 /// Whether the CNI plugins are there.

@@ -53,6 +53,9 @@ pub struct Args {
     /// How old the cause of a change may be for the change to belong to its trace
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
     pub(crate) trace_window: Duration,
+    /// Remove the network, and what its Pods left of it, and end
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub(crate) cleanup: bool,
 }
 
 impl Args {
@@ -68,7 +71,7 @@ impl Args {
     /// What is wrong with which flag, or which plugin is missing.
     pub fn check(&self) -> Result<(), Error> {
         self.settings()?;
-        check_plugins(&self.cni_bin_dir)
+        if self.cleanup { Ok(()) } else { check_plugins(&self.cni_bin_dir) }
     }
 
     /// This node's name: as given, else the host's in lower case.

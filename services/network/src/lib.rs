@@ -10,10 +10,11 @@
 //!
 //! Invariants:
 //! - The CNI configuration appears last, when Pods that get a network can use it, and whole.
-//! - Routes and rules of others are left alone; ours stay when the process ends.
+//! - Routes and rules of others are left alone; ours stay when the process ends. `--cleanup` ([`cleanup`]) removes them.
 //! - Nodes reach each other at their InternalIP without a router between them; there is no encapsulation.
 
 pub mod agent;
+pub mod cleanup;
 mod config;
 mod error;
 pub mod plan;

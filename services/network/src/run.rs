@@ -1,5 +1,6 @@
 //! The service: an informer of nodes, and the agent's loop.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
@@ -11,6 +12,7 @@ use trireme_service::{CancellationToken, Context};
 
 use crate::Args;
 use crate::agent::Agent;
+use crate::cleanup::{self, Places};
 
 /// Pause after a failure.
 const RETRY: Duration = Duration::from_secs(2);
@@ -23,6 +25,13 @@ const PAGES: &str = "127.0.0.1:10261";
 /// When a flag is wrong, or the pages' address is taken.
 pub async fn run(args: Args, context: Context) -> anyhow::Result<()> {
     let settings = args.settings()?;
+    if args.cleanup {
+        let places =
+            Places { conf_dir: args.cni_conf_dir, bin_dir: args.cni_bin_dir, results: PathBuf::from(cleanup::RESULTS) };
+        cleanup::cleanup(&settings, &places).await?;
+        tracing::info!(network = settings.name, "removed");
+        return Ok(());
+    }
     let client = Client::new(Config::from_args(&args.client, "trireme-network")?)?;
     let tasks = Tasks::from(context.tasks.clone());
     let nodes = Informer::<Node>::builder(&client).transform(slim).start(&tasks);

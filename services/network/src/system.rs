@@ -16,19 +16,21 @@ use crate::plan::Cidr;
 
 /// Marks our routes among all others (a number that no routing daemon is known by).
 const ROUTE_PROTOCOL: &str = "117";
+/// Marks our rules of iptables.
+pub(crate) const COMMENT: &str = "trireme pods";
 /// How long a command may take.
-const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// A program and the Debian package that has it.
 #[derive(Clone, Copy)]
-struct Program {
+pub(crate) struct Program {
     name: &'static str,
     package: &'static str,
 }
 
-const IP: Program = Program { name: "ip", package: "iproute2" };
-const NFT: Program = Program { name: "nft", package: "nftables" };
-const IPTABLES: Program = Program { name: "iptables", package: "iptables" };
+pub(crate) const IP: Program = Program { name: "ip", package: "iproute2" };
+pub(crate) const NFT: Program = Program { name: "nft", package: "nftables" };
+pub(crate) const IPTABLES: Program = Program { name: "iptables", package: "iptables" };
 const MODPROBE: Program = Program { name: "modprobe", package: "kmod" };
 
 /// Writes a file whole: a reader sees the old content or the new one.
@@ -163,7 +165,7 @@ pub async fn accept_forwarded(ranges: &[Cidr]) -> Result<bool, Error> {
     for range in ranges {
         let range = range.to_string();
         for direction in ["-s", "-d"] {
-            let rule = ["FORWARD", direction, &range, "-m", "comment", "--comment", "trireme pods", "-j", "ACCEPT"];
+            let rule = ["FORWARD", direction, &range, "-m", "comment", "--comment", COMMENT, "-j", "ACCEPT"];
             if run(IPTABLES, &[&["-w", "-C"], &rule[..]].concat(), "").await.is_err() {
                 run(IPTABLES, &[&["-w", "-I"], &rule[..]].concat(), "").await?;
                 changed = true;
@@ -200,7 +202,7 @@ pub async fn mtu_of(address: Ipv4Addr) -> Result<Option<u32>, Error> {
     Ok(links.iter().find(has).filter(|link| link.ifname != "lo").map(|link| link.mtu))
 }
 
-async fn run(program: Program, args: &[&str], input: &str) -> Result<String, Error> {
+pub(crate) async fn run(program: Program, args: &[&str], input: &str) -> Result<String, Error> {
     let failed = |reason: String| Error::Failed { command: format!("{} {}", program.name, args.join(" ")), reason };
     let not_run = |source| Error::Command { command: program.name, package: program.package, source };
     let mut child = Command::new(program.name)

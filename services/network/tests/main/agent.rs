@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use trireme_client::{Store, Wakes};
 use trireme_network::Error;
 use trireme_network::agent::{Agent, check_plugins};
+use trireme_network::cleanup::{Places, cleanup};
 use trireme_network::plan::Settings;
 use trireme_testkit::netns::Namespace;
 
@@ -36,14 +37,7 @@ fn nodes(second: Option<&str>) -> Store<Node> {
 }
 
 fn agent(name: &str, dir: &Path, nodes: Store<Node>) -> Agent {
-    let settings = Settings {
-        name: format!("trireme-{name}"),
-        bridge: format!("tri-{name}"),
-        cluster_cidr: Some("10.244.0.0/16".parse().unwrap()),
-        ipam_dir: dir.join("ipam"),
-        node_name: name.to_owned(),
-    };
-    Agent::new(settings, dir.join("net.d"), None, nodes, Duration::from_secs(600))
+    Agent::new(settings(name, dir), dir.join("net.d"), None, nodes, Duration::from_secs(600))
 }
 
 /// Lets the agent do its work in its node's namespace.
@@ -161,6 +155,83 @@ fn pods_of_two_nodes() {
     assert!(done.unwrap());
     let routes = first.ip(&["route", "show"]).unwrap();
     assert!(!routes.contains("10.244.1.0/24") && routes.contains("10.99.0.0/24"), "{routes}");
+}
+
+/// The record that libcni keeps of an attachment.
+fn record(dir: &Path, network: &str, pod: &Namespace, ports: &Value) -> PathBuf {
+    let results = dir.join("results");
+    std::fs::create_dir_all(&results).unwrap();
+    let known = json!({
+        "kind": "cniCacheV1", "containerId": pod.name(), "ifName": "eth0", "networkName": network,
+        "capabilityArgs": { "portMappings": ports }, "result": { "cniVersion": "1.0.0" },
+    });
+    let path = results.join(format!("{network}-{}-eth0", "0123456789abcdef".repeat(4)));
+    std::fs::write(&path, known.to_string()).unwrap();
+    path
+}
+
+fn settings(name: &str, dir: &Path) -> Settings {
+    Settings {
+        name: format!("trireme-{name}"),
+        bridge: format!("tri-{name}"),
+        cluster_cidr: Some("10.244.0.0/16".parse().unwrap()),
+        ipam_dir: dir.join("ipam"),
+        node_name: name.to_owned(),
+    }
+}
+
+/// What a node's network namespace holds of Pods' networks.
+fn traces(node: &Namespace) -> String {
+    let seen = |program: &'static str, arguments: &'static [&'static str]| {
+        let output = node.run(move || Command::new(program).args(arguments).output().unwrap());
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let rules = [seen("nft", &["list", "ruleset"]), seen("iptables-save", &[])].concat();
+    [seen("ip", &["link"]), seen("ip", &["route"]), rules].concat()
+}
+
+#[test]
+fn cleanup_takes_everything_with_it_whatever_the_runtime_left() {
+    let wire = Wire::new();
+    let node = &wire.nodes[0];
+    let dir = tempfile::tempdir().unwrap();
+    let places =
+        Places { conf_dir: dir.path().join("net.d"), bin_dir: PLUGINS.into(), results: dir.path().join("results") };
+    node.ip(&["route", "add", "10.99.0.0/24", "via", &NODE_2.to_string()]).unwrap();
+    let drops = node.run(|| Command::new("iptables").args(["-P", "FORWARD", "DROP"]).status().unwrap());
+    assert!(drops.success());
+    let (_agent, done) = sync(node, agent("n1", dir.path(), nodes(Some("10.244.1.0/24"))));
+    assert!(done.unwrap());
+    let ports = json!([{ "hostPort": 8088, "containerPort": 80, "protocol": "tcp" }]);
+    let pod = Namespace::new("left").unwrap();
+    add_pod(node, &conflist(dir.path(), "n1"), &pod, &ports);
+    let record = record(dir.path(), "trireme-n1", &pod, &ports);
+    let before = traces(node);
+    for trace in ["tri-n1", "trireme-n1", "10.244.1.0/24", "8088", "trireme pods"] {
+        assert!(before.contains(trace), "{trace}: {before}");
+    }
+
+    // Another agent has its table here too: what they have in common stays.
+    let second = node.run(|| Command::new("nft").args(["add", "table", "ip", "trireme-n2"]).status().unwrap());
+    assert!(second.success());
+    let clean = || {
+        let (settings, places) = (settings("n1", dir.path()), places.clone());
+        node.block_on(move || async move { cleanup(&settings, &places).await }).unwrap();
+        traces(node)
+    };
+    let left = clean();
+    assert!(!["tri-n1", "trireme-n1", "8088"].iter().any(|trace| left.contains(trace)), "{left}");
+    assert!(["10.244.1.0/24", "trireme pods", "trireme-n2"].iter().all(|trace| left.contains(trace)), "{left}");
+    assert!(!record.exists() && !dir.path().join("ipam/trireme-n1").exists());
+    assert_eq!(std::fs::read_dir(dir.path().join("net.d")).unwrap().count(), 0);
+
+    // The last one takes the rest; again is harmless.
+    node.run(|| Command::new("nft").args(["delete", "table", "ip", "trireme-n2"]).status().unwrap());
+    for _ in 0..2 {
+        let left = clean();
+        assert!(!["10.244.1.0/24", "trireme pods"].iter().any(|trace| left.contains(trace)), "{left}");
+        assert!(left.contains("10.99.0.0/24"), "others' routes stay: {left}");
+    }
 }
 
 #[test]
