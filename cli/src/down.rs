@@ -1,11 +1,14 @@
 //! `trireme down`: stops every process of an instance, its containers too, and takes its network and mounts away.
+//!
+//! It works on what it finds: a part that is dead already, or a state directory that is gone, holds nothing up. Whatever
+//! goes wrong, the rest is done nevertheless, and said at the end.
 
 use std::{fs, path::PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 
 use crate::{
-    cri, host, lock, process,
+    cgroup, cri, host, lock, process,
     state::{Instance, State},
 };
 
@@ -17,34 +20,92 @@ pub(crate) struct Options {
     state_dir: PathBuf,
 }
 
+/// What went wrong so far.
+#[derive(Debug, Default)]
+pub(crate) struct Faults(Vec<anyhow::Error>);
+
+impl Faults {
+    /// Keeps an error for the end.
+    pub(crate) fn note<T>(&mut self, result: anyhow::Result<T>) -> Option<T> {
+        result.map_err(|error| self.0.push(error)).ok()
+    }
+
+    /// All of it in one.
+    pub(crate) fn result(self) -> anyhow::Result<()> {
+        let all: Vec<String> = self.0.iter().map(|error| format!("{error:#}")).collect();
+        if all.is_empty() { Ok(()) } else { Err(anyhow!("{}", all.join("; "))) }
+    }
+}
+
 /// Stops it. What is written stays: the next `up` finds everything as it was.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let mut faults = Faults::default();
     let Some(state) = State::existing(&options.state_dir) else {
-        println!("nothing runs: there is no {}", options.state_dir.display());
-        return Ok(());
+        // What ran there may still do so, and its network is this machine's.
+        let state = State::lost(&options.state_dir)?;
+        let strays = faults.note(process::stop_strays(&state)).unwrap_or_default();
+        let killed = clean(&state, None, &mut faults);
+        let gone = format!("there is no {}", options.state_dir.display());
+        match strays + killed {
+            0 => println!("nothing runs: {gone}"),
+            count => println!("{gone}; stopped {count} processes of it that still ran"),
+        }
+        return faults.result();
     };
     let _lock = lock::take(state.root())?;
     let names = process::names(&state)?;
     // Containers outlive containerd: they are ended while it still runs, and after what would start them again.
     let (runtimes, others): (Vec<_>, Vec<_>) = names.iter().cloned().partition(|n| n.starts_with("containerd-"));
-    process::stop(&state, &others)?;
-    let instance = state.instance()?;
+    faults.note(process::stop(&state, &others));
     for runtime in &runtimes {
-        if process::pid(&state, runtime)?.is_some() {
-            cri::remove_pods(&state.run().join(format!("{runtime}.sock")))?;
+        if let Some(Some(_)) = faults.note(process::pid(&state, runtime)) {
+            let removed = cri::remove_pods(&state.run().join(format!("{runtime}.sock")));
+            faults.note(removed.with_context(|| format!("{runtime} could not end its Pods")));
         }
     }
-    process::stop(&state, &runtimes)?;
-    let strays = process::stop_strays(&state)?;
+    faults.note(process::stop(&state, &runtimes));
+    let strays = faults.note(process::stop_strays(&state)).unwrap_or_default();
+    let instance = faults.note(state.instance()).flatten();
+    let killed = clean(&state, instance.as_ref(), &mut faults);
+    println!("stopped {} processes of {}", names.len() + strays + killed, state.root().display());
+    faults.result()
+}
+
+/// Takes away what an instance may have left on the machine, by its id alone if nothing else is known of it; how many
+/// processes of containers there still were.
+fn clean(state: &State, instance: Option<&Instance>, faults: &mut Faults) -> usize {
+    let id = state.id();
+    let ended = faults.note(cgroup::kill(&id)).unwrap_or_default();
     if let Some(instance) = instance {
-        unmount_below(&state)?;
-        if !instance.nodes.is_empty() {
-            host::remove(&instance)?;
-            remove_node_traces(&state, &instance)?;
+        clean_agents(state, instance, faults);
+    }
+    faults.note(unmount_below(state));
+    host::remove(&id, faults);
+    host::remove_pod_namespaces(&ended.namespaces, faults);
+    cgroup::remove(&id);
+    match fs::remove_dir_all(state.run()) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            faults.note::<()>(Err(error).context("run directory"));
+        }
+        _ => {}
+    }
+    ended.processes
+}
+
+/// Has proxy and network agent of the node on this machine's own network remove what they made: they alone know all of
+/// it. Other nodes' goes with their namespaces.
+fn clean_agents(state: &State, instance: &Instance, faults: &mut Faults) {
+    let Ok(programs) = crate::up::programs() else { return };
+    for n in instance.nodes.iter().filter(|(_, shares)| **shares).map(|(n, _)| n) {
+        for (program, arguments) in crate::up::cleanups(state, instance, *n) {
+            let program = programs.join(program);
+            // One that is not there has not run here; what carries the id goes anyhow.
+            if program.exists() {
+                let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+                faults.note(host::run(&program.display().to_string(), &arguments).map(drop));
+            }
         }
     }
-    println!("stopped {} processes of {}", names.len() + strays, state.root().display());
-    Ok(())
 }
 
 /// Unmounts what nodes mounted below the state directory and the run directory, the deepest first.
@@ -61,60 +122,4 @@ fn unmount_below(state: &State) -> anyhow::Result<()> {
         host::run("umount", &["-l", path])?;
     }
     Ok(())
-}
-
-/// The node's rules, bridge and cgroups, which carry the instance's id.
-fn remove_node_traces(state: &State, instance: &Instance) -> anyhow::Result<()> {
-    for (n, shares) in &instance.nodes {
-        if *shares {
-            remove_host_network(instance)?;
-        }
-        remove_cgroups(&instance.cgroup(*n));
-    }
-    match fs::remove_dir_all(state.run()) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).context("run directory"),
-        _ => Ok(()),
-    }
-}
-
-/// What proxy and network agent of a node on this machine's network left: tables and links named by the instance.
-fn remove_host_network(instance: &Instance) -> anyhow::Result<()> {
-    for line in host::run("nft", &["list", "tables"])?.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        if let ["table", family, name] = words.as_slice()
-            && name.contains(&instance.id)
-        {
-            host::run("nft", &["delete", "table", family, name])?;
-        }
-    }
-    for line in host::run("ip", &["-o", "link"])?.lines() {
-        let name = line.split(": ").nth(1).unwrap_or_default();
-        let name = name.split('@').next().unwrap_or_default();
-        if name.contains(&instance.id) {
-            host::run("ip", &["link", "del", name])?;
-        }
-    }
-    Ok(())
-}
-
-/// Removes the node's cgroups in every hierarchy, the deepest first; one with a process in it stays.
-fn remove_cgroups(cgroup: &str) {
-    fn remove(folder: &std::path::Path) {
-        if let Ok(entries) = fs::read_dir(folder) {
-            for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
-                remove(&entry.path());
-            }
-        }
-        // Busy or gone: the kernel takes an empty one away with the next boot at the latest.
-        let _busy = fs::remove_dir(folder);
-    }
-    let Ok(hierarchies) = fs::read_dir("/sys/fs/cgroup") else { return };
-    let name = cgroup.trim_start_matches('/');
-    remove(&std::path::Path::new("/sys/fs/cgroup").join(name));
-    for hierarchy in hierarchies.flatten() {
-        let folder = hierarchy.path().join(name);
-        if folder.is_dir() {
-            remove(&folder);
-        }
-    }
 }

@@ -3,13 +3,14 @@
 //! Everything is made idempotently by `ip` and `nft`, and carries the instance's id in its name.
 
 use std::{
+    collections::BTreeSet,
     path::Path,
     process::{Command, Stdio},
 };
 
 use anyhow::{Context as _, bail};
 
-use crate::state::Instance;
+use crate::{down::Faults, state::Instance};
 
 /// Runs a program; an error says what it said.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
@@ -31,8 +32,7 @@ pub(crate) fn addresses() -> anyhow::Result<String> {
 
 /// Whether this network namespace has such an interface (sysfs may show the namespace that mounted it).
 fn has_link(name: &str) -> bool {
-    let devices = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
-    devices.lines().filter_map(|l| l.split_once(':')).any(|(device, _)| device.trim() == name)
+    links().iter().any(|link| link == name)
 }
 
 /// The bridge with this machine's address, forwarding on, and the nodes' way out masqueraded.
@@ -76,28 +76,55 @@ pub(crate) fn ensure_namespace(instance: &Instance, n: u8) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Takes away what an instance made; what is not there is no error.
-pub(crate) fn remove(instance: &Instance) -> anyhow::Result<()> {
-    for n in instance.nodes.keys() {
-        let veth = veth(instance, *n);
-        if has_link(&veth) {
-            run("ip", &["link", "del", &veth])?;
-        }
-        let namespace = instance.namespace(*n);
-        if Path::new("/run/netns").join(&namespace).exists() {
-            run("ip", &["netns", "del", &namespace])?;
+/// Takes away whatever carries the id of an instance on this machine: namespaces, links and tables, those that its
+/// network agent and its proxy made too. Everything is tried; what is not there is no error.
+pub(crate) fn remove(id: &str, faults: &mut Faults) {
+    let prefix = format!("trireme-{id}-n");
+    for namespace in namespaces().iter().filter(|name| name.starts_with(&prefix)) {
+        faults.note(run("ip", &["netns", "del", namespace]).map(drop));
+    }
+    let carries = |name: &str| name.split('-').any(|part| part == id);
+    for link in links().iter().filter(|name| carries(name)) {
+        // The other end of a pair may have taken it along.
+        if has_link(link) {
+            faults.note(run("ip", &["link", "del", link]).map(drop));
         }
     }
-    let bridge = instance.bridge();
-    if has_link(&bridge) {
-        run("ip", &["link", "del", &bridge])?;
+    for line in faults.note(run("nft", &["list", "tables"])).unwrap_or_default().lines() {
+        if let ["table", family, name] = line.split_whitespace().collect::<Vec<_>>().as_slice()
+            && carries(name)
+        {
+            faults.note(run("nft", &["delete", "table", family, name]).map(drop));
+        }
     }
-    let table = table(instance);
-    apply_rules(&format!("table ip {table} {{}}\ndelete table ip {table}\n"))
 }
 
+/// Removes the network namespaces of Pods that had processes in them, by inode: those that CNI made, no others.
+pub(crate) fn remove_pod_namespaces(inodes: &BTreeSet<u64>, faults: &mut Faults) {
+    use std::os::unix::fs::MetadataExt as _;
+    for name in namespaces().iter().filter(|name| name.starts_with("cni-")) {
+        let inode = std::fs::metadata(Path::new("/run/netns").join(name)).map(|meta| meta.ino());
+        if inode.is_ok_and(|inode| inodes.contains(&inode)) {
+            faults.note(run("ip", &["netns", "del", name]).map(drop));
+        }
+    }
+}
+
+/// The named network namespaces.
+fn namespaces() -> Vec<String> {
+    let entries = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// The interfaces of this network namespace.
+fn links() -> Vec<String> {
+    let devices = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
+    devices.lines().filter_map(|line| line.split_once(':')).map(|(device, _)| device.trim().to_owned()).collect()
+}
+
+/// The network agent has a table in the same family, `trireme-<id>`, which it replaces as a whole.
 fn table(instance: &Instance) -> String {
-    format!("trireme-{}", instance.id)
+    format!("trn-{}", instance.id)
 }
 
 fn veth(instance: &Instance, n: u8) -> String {
@@ -122,4 +149,37 @@ fn apply_rules(rules: &str) -> anyhow::Result<()> {
         bail!("nft: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Needs root, as all that has to do with nodes does.
+    #[test]
+    fn all_that_carries_the_id_goes_and_nothing_else() {
+        let id = format!("{:06x}", std::process::id());
+        let other = format!("x{id}");
+        for link in [format!("trb-{id}"), format!("tri-{other}")] {
+            run("ip", &["link", "add", &link, "type", "bridge"]).unwrap();
+        }
+        run("ip", &["link", "add", &format!("trv-{id}-2"), "type", "veth", "peer", "name", &format!("p-{id}")])
+            .unwrap();
+        run("ip", &["netns", "add", &format!("trireme-{id}-n2")]).unwrap();
+        for table in
+            ["trireme", "kube-proxy", "trn"].map(|of| format!("{of}-{id}")).iter().chain([&format!("trireme-{other}")])
+        {
+            run("nft", &["add", "table", "ip", table]).unwrap();
+        }
+        let mut faults = Faults::default();
+        remove(&id, &mut faults);
+        faults.result().unwrap();
+        let left = format!("{:?} {:?} {}", links(), namespaces(), run("nft", &["list", "tables"]).unwrap());
+        assert!(left.contains(&format!("tri-{other}")) && left.contains(&format!("trireme-{other}")), "{left}");
+        assert!(!left.contains(&format!("-{id}")), "{left}");
+        let mut faults = Faults::default();
+        remove(&other, &mut faults);
+        remove(&id, &mut faults);
+        faults.result().unwrap();
+    }
 }

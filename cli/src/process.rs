@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use nix::{
-    sys::signal::{Signal, kill},
+    sys::signal::{self, Signal},
     unistd::Pid,
 };
 use serde::{Deserialize, Serialize};
@@ -174,7 +174,8 @@ pub(crate) fn stop_strays(state: &State) -> anyhow::Result<usize> {
     }
     let runs = |(pid, start): &&(i32, u64)| start_time(*pid) == Some(*start);
     for (pid, _) in &strays {
-        signal(*pid, Signal::SIGTERM)?;
+        // A shim without its containerd has nothing to put in order, and takes no SIGTERM.
+        signal(*pid, if is_shim(*pid) { Signal::SIGKILL } else { Signal::SIGTERM })?;
     }
     let deadline = Instant::now() + STOP_GRACE;
     while Instant::now() < deadline && strays.iter().any(|stray| runs(&stray)) {
@@ -186,8 +187,22 @@ pub(crate) fn stop_strays(state: &State) -> anyhow::Result<usize> {
     Ok(strays.len())
 }
 
+fn is_shim(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("containerd-shim"))
+}
+
+/// Whether there is such a process, and not only what is left of it until it is reaped.
+pub(crate) fn runs(pid: i32) -> bool {
+    start_time(pid).is_some()
+}
+
+/// Ends a process at once.
+pub(crate) fn kill(pid: i32) -> anyhow::Result<()> {
+    signal(pid, Signal::SIGKILL)
+}
+
 fn signal(pid: i32, signal: Signal) -> anyhow::Result<()> {
-    match kill(Pid::from_raw(pid), signal) {
+    match signal::kill(Pid::from_raw(pid), signal) {
         Ok(()) | Err(nix::errno::Errno::ESRCH) => Ok(()),
         Err(e) => Err(e).with_context(|| format!("cannot end process {pid}")),
     }

@@ -88,6 +88,15 @@ impl State {
         root.canonicalize().ok().filter(|r| r.is_dir()).map(|root| Self { root })
     }
 
+    /// The one that was at `root` and is not any more: it still says the instance's id.
+    pub(crate) fn lost(root: &Path) -> anyhow::Result<Self> {
+        let root = std::path::absolute(root).with_context(|| root.display().to_string())?;
+        // Of the folders above it, those that are left say what they are called.
+        let above = root.ancestors().skip(1).find_map(|a| Some((a.canonicalize().ok()?, root.strip_prefix(a).ok()?)));
+        let root = above.map(|(above, below)| above.join(below)).unwrap_or_else(|| root.clone());
+        Ok(Self { root })
+    }
+
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
@@ -161,4 +170,21 @@ pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> anyhow::Result
     let mut bytes = serde_json::to_vec_pretty(value)?;
     bytes.push(b'\n');
     fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path)).with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_instance_has_the_id_that_it_had() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        fs::create_dir(folder.path().join("real")).unwrap();
+        std::os::unix::fs::symlink("real", &link).unwrap();
+        let known = State::open(&link.join("a/state")).unwrap().id();
+        fs::remove_dir_all(folder.path().join("real/a")).unwrap();
+        assert!(State::existing(&link.join("a/state")).is_none());
+        assert_eq!(State::lost(&link.join("a/state")).unwrap().id(), known);
+    }
 }

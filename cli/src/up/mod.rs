@@ -23,8 +23,8 @@ use std::{
 use anyhow::{Context as _, bail};
 use trireme_pki::Pki;
 
-pub(crate) use self::options::Options;
 use self::{node::Node, options::Part, ports::Ports, screen::Screen, services::Plan};
+pub(crate) use self::{node::cleanups, options::Options};
 use crate::{
     host, lock,
     process::{self, Process},
@@ -243,7 +243,7 @@ async fn wait(state: &State, processes: &[Process], screen: &Screen) -> anyhow::
 }
 
 /// The folder of our programs: where this one is.
-fn programs() -> anyhow::Result<PathBuf> {
+pub(crate) fn programs() -> anyhow::Result<PathBuf> {
     let this = std::env::current_exe().context("cannot tell where this program is")?;
     this.parent().map(Path::to_owned).context("this program is in no folder")
 }

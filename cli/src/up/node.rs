@@ -6,7 +6,33 @@ use anyhow::Context as _;
 use trireme_pki::{AuthorityName, Identity};
 
 use super::{preflight, services::Plan};
-use crate::process::{Process, Ready};
+use crate::{
+    process::{Process, Ready},
+    state::{Instance, State},
+};
+
+/// The range of all Pods.
+const PODS: &str = "--cluster-cidr=10.244.0.0/16";
+
+/// What removes all that network agent and proxy of node `n` made: programs and their arguments.
+pub(crate) fn cleanups(state: &State, instance: &Instance, n: u8) -> [(&'static str, Vec<String>); 2] {
+    let cleanup = |arguments: Vec<String>| arguments.into_iter().chain(["--cleanup".to_owned()]).collect();
+    [("trireme-network", cleanup(network_flags(state, instance, n))), ("trireme-proxy", cleanup(proxy_flags(instance)))]
+}
+
+/// What says which things on the node are the network agent's.
+fn network_flags(state: &State, instance: &Instance, n: u8) -> Vec<String> {
+    vec![
+        format!("--cni-conf-dir={}", state.node(n).join("cni").display()),
+        format!("--ipam-dir={}", state.node(n).join("ipam").display()),
+        format!("--instance={}", instance.id),
+        PODS.to_owned(),
+    ]
+}
+
+fn proxy_flags(instance: &Instance) -> Vec<String> {
+    vec![PODS.to_owned(), format!("--table-suffix={}", instance.id)]
+}
 
 /// A node of an instance.
 pub(crate) struct Node<'a> {
@@ -108,13 +134,10 @@ runtime_type = "io.containerd.runc.v2"
         let mut arguments = self.plan.client(&Identity::proxy(), self.plan.instance.host_address())?;
         arguments.extend([
             format!("--hostname-override={}", self.name()),
-            format!("--cni-conf-dir={}", self.folder("cni").display()),
             format!("--cni-bin-dir={}", preflight::CNI_PLUGINS),
-            format!("--ipam-dir={}", self.folder("ipam").display()),
-            format!("--instance={}", self.plan.instance.id),
-            "--cluster-cidr=10.244.0.0/16".to_owned(),
             format!("--health-bind-address={}:{port}", self.address()),
         ]);
+        arguments.extend(network_flags(self.plan.state, self.plan.instance, self.n));
         let process =
             self.plan.process(&format!("network-{}", self.n), "network", arguments, Ready::Http(self.address(), port));
         Ok(self.inside(process))
@@ -161,10 +184,9 @@ runtime_type = "io.containerd.runc.v2"
         arguments.extend([
             format!("--hostname-override={}", self.name()),
             "--proxy-mode=nftables".to_owned(),
-            "--cluster-cidr=10.244.0.0/16".to_owned(),
-            format!("--table-suffix={}", self.plan.instance.id),
             format!("--health-bind-address={}:{port}", self.address()),
         ]);
+        arguments.extend(proxy_flags(self.plan.instance));
         let process =
             self.plan.process(&format!("proxy-{}", self.n), "proxy", arguments, Ready::Http(self.address(), port));
         Ok(self.inside(process))
