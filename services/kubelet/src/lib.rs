@@ -66,8 +66,8 @@ const RUNTIME: Duration = Duration::from_secs(30);
 pub async fn run(context: Context, config: Config) -> Result<()> {
     let cri = Cri::wait_for(&config.runtime_endpoint, RUNTIME).await?;
     tracing::info!(runtime = cri.identity().name, version = cri.identity().version, "the runtime speaks CRI v1");
-    std::fs::create_dir_all(&config.root_dir).map_err(|error| Error::io("create", &config.root_dir, error))?;
-    std::fs::create_dir_all(&config.pod_log_dir).map_err(|error| Error::io("create", &config.pod_log_dir, error))?;
+    let volumes = VolumeRoot::open(&config.root_dir)?;
+    volumes::make_closed(&config.pod_log_dir)?;
 
     let tasks = Tasks::from(context.tasks.clone());
     let client = connect(&config)?;
@@ -90,7 +90,7 @@ pub async fn run(context: Context, config: Config) -> Result<()> {
             cluster_domain: config.cluster_domain.clone(),
             resolv_conf: config.resolv_conf.clone(),
         },
-        volumes: VolumeRoot::new(&config.root_dir),
+        volumes,
         cri: cri.clone(),
         api: api.clone(),
         cgroups,

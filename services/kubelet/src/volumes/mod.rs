@@ -4,10 +4,13 @@
 //! live updates need no other path. Everything of a Pod lies below `<root-dir>/pods/<uid>`, as upstream lays it out.
 
 mod atomic;
+mod empty_dir;
+mod mounted;
 mod mounts;
 mod needs;
 mod ownership;
 mod payload;
+mod removal;
 mod subpath;
 mod tmpfs;
 mod token;
@@ -19,10 +22,11 @@ use crate::api::Objects;
 use crate::error::{Error, Result};
 use crate::pod::fields::Surroundings;
 use crate::pod::view::{self, spec};
-use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, HostPathVolumeSource, Pod, Volume};
+use k8s_openapi::api::core::v1::{HostPathVolumeSource, Pod, Volume};
 use payload::{Payload, Sources};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Component, Path, PathBuf};
 
 /// A volume that stands: where it is on the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,12 +47,18 @@ pub struct VolumeRoot {
 }
 
 impl VolumeRoot {
-    /// Below `--root-dir`.
-    pub fn new(root_dir: &Path) -> Self {
-        Self { root: root_dir.to_owned() }
+    /// Below `--root-dir`, which is made if it is missing. What Pods have there is for nobody else on the node.
+    pub fn open(root_dir: &Path) -> Result<Self> {
+        make_closed(root_dir)?;
+        // The kernel names mounts by the way without links, and so must whoever looks for them.
+        let root = root_dir.canonicalize().map_err(|error| Error::io("resolve", root_dir, error))?;
+        let pods = root.join("pods");
+        make_closed(&pods)?;
+        close(&pods)?;
+        Ok(Self { root })
     }
 
-    /// `--root-dir` itself.
+    /// `--root-dir` without links.
     pub fn root_dir(&self) -> &Path {
         &self.root
     }
@@ -66,9 +76,10 @@ impl VolumeRoot {
 
     /// Makes the Pod's folders.
     pub fn make_pod_dirs(&self, uid: &str) -> Result<()> {
-        for dir in ["volumes", "plugins", "containers"] {
-            let dir = self.pod_dir(uid).join(dir);
-            std::fs::create_dir_all(&dir).map_err(|error| Error::io("create", &dir, error))?;
+        let pod = self.pod_dir(uid);
+        for dir in [pod.clone(), pod.join("volumes"), pod.join("plugins"), pod.join("containers")] {
+            make_closed(&dir)?;
+            close(&dir)?;
         }
         Ok(())
     }
@@ -106,7 +117,9 @@ impl VolumeRoot {
     ) -> Result<Standing> {
         let mut sources = Sources { pod, around, objects, tokens, volume: &volume.name };
         if let Some(source) = &volume.empty_dir {
-            return self.empty_dir(pod, volume, source);
+            let path = self.path(pod, "empty-dir", volume);
+            empty_dir::set_up(&path, pod, source, around)?;
+            return Ok(Standing { path, read_only: false });
         }
         if let Some(source) = &volume.host_path {
             return host_path(source);
@@ -127,37 +140,34 @@ impl VolumeRoot {
         Ok(Standing { path, read_only: true })
     }
 
-    fn empty_dir(&self, pod: &Pod, volume: &Volume, source: &EmptyDirVolumeSource) -> Result<Standing> {
-        let path = self.path(pod, "empty-dir", volume);
-        let medium = source.medium.as_deref().unwrap_or_default();
-        let fresh = !path.exists();
-        std::fs::create_dir_all(&path).map_err(|error| Error::io("create", &path, error))?;
-        let mounted = match medium {
-            "" => false,
-            "Memory" => {
-                let limit = source.size_limit.as_ref().and_then(|limit| {
-                    trireme_machinery::quantity::Quantity::parse(&limit.0).ok().map(|quantity| quantity.value())
-                });
-                tmpfs::mount(&path, limit)?
-            }
-            other => return Err(Error::Pod(format!("unknown storage medium \"{other}\""))),
-        };
-        if fresh || mounted {
-            ownership::open_to_all(&path)?;
-            ownership::give_to_group(&path, fs_group(pod)?, false)?;
-        }
-        Ok(Standing { path, read_only: false })
-    }
-
-    /// Takes down all volumes of a Pod and removes its folder.
+    /// Takes down all volumes of a Pod and removes its folder. Of what is mounted there nothing is removed.
     pub fn tear_down(&self, uid: &str) -> Result<()> {
         let dir = self.pod_dir(uid);
-        if uid.is_empty() || !dir.exists() {
+        let mut parts = Path::new(uid).components();
+        if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) || !dir.exists() {
             return Ok(());
         }
-        tmpfs::unmount_below(&dir)?;
-        std::fs::remove_dir_all(&dir).map_err(|error| Error::io("remove", &dir, error))
+        mounted::unmount_below(&dir)?;
+        removal::remove(&dir).map_err(|errno| Error::io("remove", &dir, errno.into()))
     }
+}
+
+/// The kubelet's folders: root's, and its group may look.
+const CLOSED: u32 = 0o750;
+
+/// Makes a folder, and those above it that are missing, for root and its group only.
+pub(crate) fn make_closed(dir: &Path) -> Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(CLOSED).create(dir).map_err(|error| Error::io("create", dir, error))
+}
+
+/// Takes from a folder that was there before what others may do in it.
+fn close(dir: &Path) -> Result<()> {
+    let mode = std::fs::metadata(dir).map_err(|error| Error::io("look at", dir, error))?.mode();
+    if mode & 0o7777 & !CLOSED == 0 {
+        return Ok(());
+    }
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode & CLOSED))
+        .map_err(|error| Error::io("change the mode of", dir, error))
 }
 
 fn fs_group(pod: &Pod) -> Result<Option<u32>> {
@@ -168,7 +178,7 @@ fn fs_group(pod: &Pod) -> Result<Option<u32>> {
 fn write(pod: &Pod, path: &Path, payload: &Payload, in_memory: bool) -> Result<()> {
     std::fs::create_dir_all(path).map_err(|error| Error::io("create", path, error))?;
     if in_memory {
-        tmpfs::mount(path, None)?;
+        tmpfs::mount(path, None, None)?;
     }
     ownership::open_to_all(path)?;
     atomic::write(path, payload, fs_group(pod)?).map(drop)
@@ -176,7 +186,7 @@ fn write(pod: &Pod, path: &Path, payload: &Payload, in_memory: bool) -> Result<(
 
 /// hostPath makes what its type says may be made, and refuses what is not of its type.
 fn host_path(source: &HostPathVolumeSource) -> Result<Standing> {
-    use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+    use std::os::unix::fs::FileTypeExt as _;
     let path = PathBuf::from(&source.path);
     let kind = source.type_.as_deref().unwrap_or_default();
     let set_mode = |mode| {
@@ -211,3 +221,7 @@ fn host_path(source: &HostPathVolumeSource) -> Result<Standing> {
 #[cfg(test)]
 #[path = "tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "mount_tests.rs"]
+mod mount_tests;

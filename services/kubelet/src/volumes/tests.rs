@@ -1,10 +1,9 @@
 use super::*;
 use async_trait::async_trait;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec, TokenRequestStatus};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, EmptyDirVolumeSource, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex};
 
 struct Fake {
@@ -72,14 +71,14 @@ impl World {
     }
 
     async fn set_up(&mut self, volumes: serde_json::Value) -> Result<Volumes> {
-        let root = VolumeRoot::new(self.dir.path());
+        let root = VolumeRoot::open(self.dir.path()).unwrap();
         root.set_up(&pod(volumes), &Surroundings::default(), &self.fake, Some(&mut self.tokens)).await
     }
 }
 
 impl Drop for World {
     fn drop(&mut self) {
-        VolumeRoot::new(self.dir.path()).tear_down("u").unwrap();
+        VolumeRoot::open(self.dir.path()).unwrap().tear_down("u").unwrap();
     }
 }
 
@@ -117,7 +116,8 @@ async fn a_volume_that_no_container_mounts_is_not_missed() {
     let world = World::new();
     let mut pod = pod(serde_json::json!([{"name": "v", "configMap": {"name": "m"}}]));
     pod.spec.as_mut().unwrap().containers[0].volume_mounts = None;
-    let standing = VolumeRoot::new(world.dir.path()).set_up(&pod, &Surroundings::default(), &world.fake, None).await;
+    let standing =
+        VolumeRoot::open(world.dir.path()).unwrap().set_up(&pod, &Surroundings::default(), &world.fake, None).await;
     assert_eq!(standing.unwrap(), Volumes::new());
 }
 
@@ -160,7 +160,7 @@ async fn tokens_are_fetched_side_by_side_and_once() {
         {"name": "v", "projected": {"sources": [token("a", "one"), token("b", "two")]}},
         {"name": "w", "projected": {"sources": [token("c", "one")]}},
     ]);
-    let (pod, root) = (pod(volumes.clone()), VolumeRoot::new(world.dir.path()));
+    let (pod, root) = (pod(volumes.clone()), VolumeRoot::open(world.dir.path()).unwrap());
     // Everything but tokens stands first.
     let around = Surroundings::default();
     let standing = root.set_up(&pod, &around, &world.fake, None).await.unwrap();
@@ -189,16 +189,95 @@ async fn an_empty_dir_keeps_what_is_in_it() {
     }
 }
 
+#[tokio::test]
+async fn a_sub_path_of_a_config_map_is_mounted() {
+    let mut world = World::new();
+    world.fake.put("m", serde_json::json!({"a": "1", "b": "2"}));
+    let volumes = serde_json::json!([{"name": "v", "configMap": {"name": "m", "items":
+        [{"key": "a", "path": "a"}, {"key": "b", "path": "deep/b"}]}}]);
+    let mut pod = pod(volumes.clone());
+    let mount = |path: &str| serde_json::json!({"name": "v", "mountPath": format!("/{path}"), "subPath": path});
+    pod.spec.as_mut().unwrap().containers[0].volume_mounts =
+        Some(["a", "deep", "deep/b"].into_iter().map(|path| serde_json::from_value(mount(path)).unwrap()).collect());
+    let root = VolumeRoot::open(world.dir.path()).unwrap();
+    let mut seen = async || {
+        let standing = world.set_up(volumes.clone()).await.unwrap();
+        let container = &pod.spec.as_ref().unwrap().containers[0];
+        let mounts = root.mounts(&pod, container, &standing, &BTreeMap::new()).unwrap();
+        let read = |n: usize, file: &str| std::fs::read_to_string(format!("{}{file}", mounts[n].host_path)).unwrap();
+        let seen = [read(0, ""), read(1, "/b"), read(2, "")];
+        world.fake.put("m", serde_json::json!({"a": "3", "b": "4"}));
+        seen
+    };
+    assert_eq!(seen().await, ["1", "2", "2"]);
+    assert_eq!(seen().await, ["3", "4", "4"], "at the container's next start");
+}
+
+#[tokio::test]
+async fn what_failed_half_way_is_finished_by_the_next_try() {
+    let mut world = World::new();
+    let volumes = serde_json::json!([{"name": "d", "emptyDir": {}}, {"name": "m", "emptyDir": {"medium": "Memory"}}]);
+    let mut pod = pod(volumes);
+    let root = VolumeRoot::open(world.dir.path()).unwrap();
+    let around = Surroundings::default();
+    for group in [-1, 4711] {
+        pod.spec.as_mut().unwrap().security_context =
+            Some(serde_json::from_value(serde_json::json!({"fsGroup": group})).unwrap());
+        let outcome = root.set_up(&pod, &around, &world.fake, Some(&mut world.tokens)).await;
+        let Ok(standing) = outcome else { continue };
+        for name in ["d", "m"] {
+            let meta = std::fs::metadata(&standing[name].path).unwrap();
+            assert_eq!((meta.mode() & 0o7777, meta.gid()), (0o2777, 4711), "{name}");
+        }
+        return;
+    }
+    panic!("it never stood");
+}
+
 #[test]
-fn a_sub_path_does_not_follow_links() {
-    let dir = tempfile::tempdir().unwrap();
-    let volume = dir.path().join("volume");
-    std::fs::create_dir_all(&volume).unwrap();
-    std::os::unix::fs::symlink("/etc", volume.join("out")).unwrap();
-    assert!(subpath::prepare(&volume, "out/passwd", &dir.path().join("place/0")).is_err());
-    assert!(subpath::prepare(&volume, "../x", &dir.path().join("place/1")).is_err());
-    let place = subpath::prepare(&volume, "in/side", &dir.path().join("place/2")).unwrap();
-    std::fs::write(volume.join("in/side/f"), "seen").unwrap();
-    assert_eq!(std::fs::read_to_string(place.join("f")).unwrap(), "seen");
-    tmpfs::unmount_below(dir.path()).unwrap();
+fn an_empty_dir_is_open_from_its_first_moment() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let (dir, done) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
+    let path = dir.path().join("v");
+    let (pod, source, around) = (Pod::default(), EmptyDirVolumeSource::default(), Surroundings::default());
+    let seen = std::thread::scope(|scope| {
+        let seen = scope.spawn(|| {
+            let mut modes = std::collections::BTreeSet::new();
+            while !done.load(Ordering::Relaxed) {
+                modes.extend(std::fs::metadata(&path).map(|meta| meta.mode() & 0o7777));
+            }
+            modes
+        });
+        for _ in 0..500 {
+            empty_dir::set_up(&path, &pod, &source, &around).unwrap();
+            std::fs::remove_dir(&path).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        seen.join().unwrap()
+    });
+    assert_eq!(seen, [0o777].into());
+}
+
+#[tokio::test]
+async fn memory_is_not_more_than_the_pod_may_use() {
+    let mut world = World::new();
+    let sized = |limit: serde_json::Value| serde_json::json!([{"name": "v", "emptyDir": {"medium": "Memory", "sizeLimit": limit}}]);
+    let around = Surroundings { node_memory: 64 << 20, ..Surroundings::default() };
+    for (asked, of_pod, has) in [
+        (serde_json::Value::Null, None, 64),
+        (serde_json::Value::Null, Some("32Mi"), 32),
+        ("8Mi".into(), Some("32Mi"), 8),
+        ("512Mi".into(), None, 64),
+    ] {
+        let mut pod = pod(sized(asked));
+        if let Some(memory) = of_pod {
+            pod.spec.as_mut().unwrap().containers[0].resources =
+                Some(serde_json::from_value(serde_json::json!({"limits": {"memory": memory}})).unwrap());
+        }
+        let root = VolumeRoot::open(world.dir.path()).unwrap();
+        let standing = root.set_up(&pod, &around, &world.fake, Some(&mut world.tokens)).await.unwrap();
+        let stat = nix::sys::statvfs::statvfs(&standing["v"].path).unwrap();
+        assert_eq!(stat.blocks() * stat.fragment_size(), has << 20);
+        root.tear_down("u").unwrap();
+    }
 }
