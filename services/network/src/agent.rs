@@ -56,6 +56,9 @@ impl Agent {
             self.carry_out(&plan).await?;
             return Ok(true);
         }
+        for (node, why) in &plan.refused {
+            tracing::warn!(node, "this node gets no route: {why}");
+        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
         let (parent, links) = parent(wakes, &self.reacted, now, self.window);

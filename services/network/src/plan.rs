@@ -37,6 +37,8 @@ pub struct Plan {
     pub node_ip: Option<Ipv4Addr>,
     /// Other nodes' ranges and the addresses they are reached at.
     pub routes: BTreeMap<Cidr, Ipv4Addr>,
+    /// Nodes whose range is not believed, and why.
+    pub refused: BTreeMap<String, String>,
     /// The table of rules, as one transaction.
     pub rules: String,
 }
@@ -54,22 +56,69 @@ impl Cidr {
     pub fn contains(&self, other: &Self) -> bool {
         other.prefix >= self.prefix && mask(other.base, self.prefix) == self.base
     }
+
+    /// Whether any address is in both.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.contains(other) || other.contains(self)
+    }
+
+    fn has(&self, address: Ipv4Addr) -> bool {
+        mask(address, self.prefix) == self.base
+    }
 }
 
-/// What this node's network should be; none while the node has no range.
+/// What this node's network should be; none while the node has no range that can be one.
+///
+/// A node tells its range itself when it registers, so it is not believed blindly: what is no part of the Pods' range, or
+/// belongs to somebody already, would draw traffic of others to that node.
 #[must_use]
 pub fn plan(nodes: &[Arc<Node>], settings: &Settings) -> Option<Plan> {
-    let own = nodes.iter().find(|node| node.metadata.name.as_deref() == Some(settings.node_name.as_str()))?;
+    let own = nodes.iter().find(|node| name(node) == settings.node_name)?;
     let pod_cidr = pod_cidr(own)?;
-    let mut routes = BTreeMap::new();
-    for node in nodes {
-        let other = node.metadata.name != own.metadata.name;
-        if let (true, Some(range), Some(address)) = (other, self::pod_cidr(node), internal_ip(node)) {
+    let addresses: Vec<Ipv4Addr> = nodes.iter().filter_map(|node| internal_ip(node)).collect();
+    if let Some(why) = misplaced(pod_cidr, &addresses, settings) {
+        tracing::warn!(range = %pod_cidr, "this node's range is refused: {why}");
+        return None;
+    }
+    let (mut routes, mut refused) = (BTreeMap::new(), BTreeMap::new());
+    let mut taken = vec![(settings.node_name.clone(), pod_cidr)];
+    // Of two nodes with the same range, the one that was there first has it.
+    let mut others: Vec<&Arc<Node>> = nodes.iter().filter(|node| name(node) != settings.node_name).collect();
+    others.sort_by_key(|node| (node.metadata.creation_timestamp.as_ref().map(|at| at.0), name(node).to_owned()));
+    for node in others {
+        let Some(range) = self::pod_cidr(node) else { continue };
+        let overlap = || {
+            let holder = taken.iter().find(|(_, other)| other.overlaps(&range));
+            holder.map(|(name, other)| format!("{range} overlaps {other} of node {name}"))
+        };
+        if let Some(why) = misplaced(range, &addresses, settings).or_else(overlap) {
+            refused.insert(name(node).to_owned(), why);
+            continue;
+        }
+        taken.push((name(node).to_owned(), range));
+        if let Some(address) = internal_ip(node) {
             routes.insert(range, address);
         }
     }
     let rules = rules(pod_cidr, &routes, settings);
-    Some(Plan { pod_cidr, node_ip: internal_ip(own), routes, rules })
+    Some(Plan { pod_cidr, node_ip: internal_ip(own), routes, refused, rules })
+}
+
+/// Why a range can't be one of Pods.
+fn misplaced(range: Cidr, nodes: &[Ipv4Addr], settings: &Settings) -> Option<String> {
+    match settings.cluster_cidr {
+        Some(cluster) if !cluster.contains(&range) => {
+            return Some(format!("{range} is not within --cluster-cidr {cluster}"));
+        }
+        _ => {}
+    }
+    let node = nodes.iter().find(|address| range.has(**address))?;
+    Some(format!("{range} has the address {node} of a node in it"))
+}
+
+fn name(node: &Node) -> &str {
+    node.metadata.name.as_deref().unwrap_or_default()
 }
 
 impl Plan {
@@ -227,5 +276,34 @@ mod tests {
         assert!(cluster.contains(&"10.244.9.0/24".parse().unwrap()));
         assert!(!cluster.contains(&"10.0.0.0/8".parse().unwrap()));
         assert!(!cluster.contains(&"10.245.0.0/24".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_range_is_not_believed_whatever_it_is() {
+        let aged = |name: &str, range: &str, address: &str, born: &str| {
+            let mut node = (*node(name, Some(range), Some(address))).clone();
+            let born = serde_json::from_value(json!(born)).unwrap();
+            node.metadata.creation_timestamp = Some(born);
+            Arc::new(node)
+        };
+        let nodes = [
+            aged("n1", "10.244.0.0/24", "192.168.7.1", "2026-01-01T00:00:00Z"),
+            aged("n9", "10.244.1.0/24", "192.168.7.2", "2026-01-02T00:00:00Z"),
+            aged("all", "0.0.0.0/0", "192.168.7.3", "2026-01-03T00:00:00Z"),
+            aged("lan", "192.168.7.0/24", "192.168.7.4", "2026-01-03T00:00:00Z"),
+            aged("services", "10.96.0.0/16", "192.168.7.5", "2026-01-03T00:00:00Z"),
+            aged("ours", "10.244.0.128/25", "192.168.7.6", "2026-01-03T00:00:00Z"),
+            aged("a-late", "10.244.1.0/25", "192.168.7.7", "2026-01-03T00:00:00Z"),
+        ];
+        let known = Settings { cluster_cidr: Some("10.244.0.0/16".parse().unwrap()), ..settings() };
+        let made = plan(&nodes, &known).unwrap();
+        assert_eq!(made.routes.keys().map(ToString::to_string).collect::<Vec<_>>(), ["10.244.1.0/24"]);
+        let refused: Vec<&str> = made.refused.keys().map(String::as_str).collect();
+        assert_eq!(refused, ["a-late", "all", "lan", "ours", "services"]);
+        assert_eq!(made.refused["a-late"], "10.244.1.0/25 overlaps 10.244.1.0/24 of node n9");
+        // Without a range of the cluster, what can be seen to be wrong.
+        let unknown = plan(&nodes, &settings()).unwrap();
+        assert_eq!(unknown.refused.keys().collect::<Vec<_>>(), ["a-late", "all", "lan", "ours"]);
+        assert_eq!(plan(&[node("n1", Some("10.96.0.0/24"), None)], &known), None, "nor this node's own");
     }
 }

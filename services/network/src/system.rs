@@ -92,7 +92,8 @@ struct Route {
     gateway: Option<Ipv4Addr>,
 }
 
-/// Makes our routes these. Others' routes are left alone.
+/// Makes our routes these. Others' routes are left alone, also one of the same range: ours is then not made, and that
+/// is an error.
 ///
 /// # Errors
 /// When a route can't be read, added or removed. The others are made nevertheless.
@@ -120,9 +121,13 @@ pub async fn set_routes(wanted: &BTreeMap<Cidr, Ipv4Addr>) -> Result<bool, Error
     }
     for (range, via) in wanted.iter().filter(|(range, via)| present.get(*range) != Some(&Some(**via))) {
         changed = true;
-        let (range, via) = (range.to_string(), via.to_string());
-        let replace = ["route", "replace", &range, "via", &via, "proto", ROUTE_PROTOCOL];
-        outcome = outcome.and(run(IP, &replace, "").await.map(drop));
+        let (is_ours, range, via) = (present.contains_key(range), range.to_string(), via.to_string());
+        if is_ours {
+            // Not `replace`, which takes the first route of the range, whoever made it.
+            outcome = outcome.and(run(IP, &["route", "delete", &range, "proto", ROUTE_PROTOCOL], "").await.map(drop));
+        }
+        let add = ["route", "add", &range, "via", &via, "proto", ROUTE_PROTOCOL];
+        outcome = outcome.and(run(IP, &add, "").await.map(drop));
     }
     outcome.map(|()| changed)
 }
