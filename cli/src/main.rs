@@ -10,6 +10,7 @@
 //! network namespaces, tables, cgroups) carry the instance's id.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to its user")]
 
+mod bus;
 mod cgroup;
 mod cri;
 mod down;

@@ -34,8 +34,10 @@ const OUTAGE: Duration = Duration::from_secs(300);
 /// What a writer was told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Told {
-    /// Done, at this resourceVersion, with this counter (`None`: deleted).
-    Done { version: u64, counter: Option<u64> },
+    /// Done, at this resourceVersion, with this counter.
+    Done { version: u64, counter: u64 },
+    /// Deleted. A deletion is answered without the revision it happened at.
+    Deleted,
     /// Nobody knows.
     Unknown,
 }
@@ -88,7 +90,7 @@ impl History {
 
     /// How many writes were acknowledged so far.
     pub(crate) fn acknowledged(&self) -> usize {
-        self.told.lock().unwrap().values().flatten().filter(|t| matches!(t, Told::Done { .. })).count()
+        self.told.lock().unwrap().values().flatten().filter(|t| **t != Told::Unknown).count()
     }
 
     /// Waits until the watcher has seen everything that is acknowledged by now.
@@ -132,7 +134,7 @@ impl History {
         let told = self.told.lock().unwrap().clone();
         let seen = self.seen.lock().unwrap().clone();
         judge(&told, &seen, &present)?;
-        Ok(told.values().flatten().filter(|t| matches!(t, Told::Done { .. })).count())
+        Ok(told.values().flatten().filter(|t| **t != Told::Unknown).count())
     }
 }
 
@@ -141,35 +143,52 @@ fn judge(told: &BTreeMap<String, Vec<Told>>, seen: &[Seen], present: &BTreeMap<S
         bail!("seen twice or out of order: {a:?}, then {b:?}");
     }
     for (name, told) in told {
-        let versions: BTreeMap<u64, Option<u64>> =
-            seen.iter().filter(|s| &s.name == name).map(|s| (s.version, s.counter)).collect();
-        let mut unknown = 0;
-        let mut done = BTreeSet::new();
-        for told in told {
-            match told {
-                Told::Done { version, counter } => {
-                    let Some(seen) = versions.get(version) else {
-                        bail!("{name}: acknowledged at {version} and never seen by the watcher")
-                    };
-                    if seen != counter {
-                        bail!("{name}: {counter:?} was acknowledged at {version}, the watcher saw {seen:?} there");
-                    }
-                    done.insert(*version);
-                }
-                Told::Unknown => unknown += 1,
-            }
-        }
-        let extra = versions.keys().filter(|version| !done.contains(version)).count();
-        if extra > unknown {
-            bail!("{name}: the watcher saw {extra} writes that nobody was told of, {unknown} could have been");
-        }
-        if let Some(Told::Done { counter, version }) = told.last()
-            && present.get(name).copied() != *counter
-        {
-            bail!("{name}: told {counter:?} at {version}, now {:?}", present.get(name));
-        }
+        let seen = seen.iter().filter(|s| &s.name == name).map(|s| (s.version, s.counter)).collect();
+        judge_one(told, &seen, present.get(name).copied()).context(name.clone())?;
     }
     Ok(())
+}
+
+/// The history of one object: what its writer was told, what was seen of it, and what it is in the end.
+fn judge_one(told: &[Told], seen: &BTreeMap<u64, Option<u64>>, present: Option<u64>) -> anyhow::Result<()> {
+    let version = |told: &Told| if let Told::Done { version, .. } = told { Some(*version) } else { None };
+    let mut accounted = BTreeSet::new();
+    for (at, what) in told.iter().enumerate() {
+        match what {
+            Told::Done { version, counter } => {
+                let Some(seen) = seen.get(version) else {
+                    bail!("acknowledged at {version} and never seen by the watcher")
+                };
+                if *seen != Some(*counter) {
+                    bail!("{counter} was acknowledged at {version}, the watcher saw {seen:?} there");
+                }
+                accounted.insert(*version);
+            }
+            Told::Deleted => {
+                // It happened between the writes around it that are known.
+                let before = told[..at].iter().rev().find_map(version).unwrap_or_default();
+                let behind = told[at..].iter().find_map(version).unwrap_or(u64::MAX);
+                let between = seen.range(before + 1..behind);
+                let Some((version, _)) = between.clone().find(|(v, c)| c.is_none() && !accounted.contains(*v)) else {
+                    bail!("a deletion was acknowledged after {before} and before {behind}, and never seen");
+                };
+                accounted.insert(*version);
+            }
+            Told::Unknown => {}
+        }
+    }
+    let unknown = told.iter().filter(|what| **what == Told::Unknown).count();
+    let extra = seen.len() - accounted.len();
+    if extra > unknown {
+        bail!("the watcher saw {extra} writes that nobody was told of, {unknown} could have been");
+    }
+    match told.last() {
+        Some(Told::Done { counter, version }) if present != Some(*counter) => {
+            bail!("told {counter} at {version}, now {present:?}")
+        }
+        Some(Told::Deleted) if present.is_some() => bail!("told that it is deleted, now {present:?}"),
+        _ => Ok(()),
+    }
 }
 
 async fn client(kubeconfig: &std::path::Path) -> anyhow::Result<Client> {
@@ -211,18 +230,17 @@ async fn write(
 
 async fn one(api: &Api<ConfigMap>, name: &str, current: Option<ConfigMap>, number: u64) -> Result<Told, kube::Error> {
     let data = BTreeMap::from([("counter".to_owned(), number.to_string())]);
-    let done = |object: &ConfigMap, counter| Told::Done { version: version(object).unwrap_or_default(), counter };
+    let done = |object: &ConfigMap| Told::Done { version: version(object).unwrap_or_default(), counter: number };
     match current {
         None => {
             let object = ConfigMap { metadata: named(name), data: Some(data), ..ConfigMap::default() };
-            api.create(&PostParams::default(), &object).await.map(|o| done(&o, Some(number)))
+            api.create(&PostParams::default(), &object).await.map(|o| done(&o))
         }
         Some(mut object) if !number.is_multiple_of(7) => {
             object.data = Some(data);
-            api.replace(name, &PostParams::default(), &object).await.map(|o| done(&o, Some(number)))
+            api.replace(name, &PostParams::default(), &object).await.map(|o| done(&o))
         }
-        // A deletion is answered without the revision it happened at; the watcher sees one more version than told.
-        Some(_) => api.delete(name, &DeleteParams::default()).await.map(|_| Told::Unknown),
+        Some(_) => api.delete(name, &DeleteParams::default()).await.map(|_| Told::Deleted),
     }
 }
 
@@ -286,7 +304,7 @@ mod tests {
     }
 
     fn told(versions: &[u64]) -> BTreeMap<String, Vec<Told>> {
-        let told = versions.iter().map(|v| Told::Done { version: *v, counter: Some(*v) }).collect();
+        let told = versions.iter().map(|v| Told::Done { version: *v, counter: *v }).collect();
         BTreeMap::from([("a".to_owned(), told)])
     }
 
@@ -304,5 +322,22 @@ mod tests {
         assert!(judge(&told(&[3]), &[seen(2, 2), seen(3, 3)], &present).is_err(), "ghost");
         assert!(judge(&told(&[2, 3]), &[seen(2, 2), seen(3, 2)], &present).is_err(), "lie");
         assert!(judge(&told(&[2, 3]), &[seen(2, 2), seen(3, 3)], &BTreeMap::new()).is_err(), "loss");
+    }
+
+    #[test]
+    fn a_deletion_that_is_lost_is_found() {
+        let gone = |version| Seen { counter: None, ..seen(version, 0) };
+        let told = |what: &[Told]| BTreeMap::from([("a".to_owned(), what.to_vec())]);
+        let done = |version| Told::Done { version, counter: version };
+        let last = told(&[done(2), Told::Deleted]);
+        judge(&last, &[seen(2, 2), gone(3)], &BTreeMap::new()).unwrap();
+        assert!(judge(&last, &[seen(2, 2)], &BTreeMap::new()).is_err(), "never seen");
+        assert!(judge(&last, &[seen(2, 2), gone(3)], &BTreeMap::from([("a".to_owned(), 2)])).is_err(), "still there");
+        let between = told(&[done(2), Told::Deleted, done(5)]);
+        let present = BTreeMap::from([("a".to_owned(), 5)]);
+        judge(&between, &[seen(2, 2), gone(3), seen(5, 5)], &present).unwrap();
+        assert!(judge(&between, &[seen(2, 2), seen(5, 5), gone(6)], &present).is_err(), "too late");
+        let twice = told(&[done(2), Told::Deleted, Told::Unknown, Told::Deleted]);
+        assert!(judge(&twice, &[seen(2, 2), gone(3)], &BTreeMap::new()).is_err(), "one of two");
     }
 }

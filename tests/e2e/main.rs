@@ -6,11 +6,13 @@
 
 mod apply;
 mod bare;
+mod bus;
 mod containers;
 mod faults;
 mod history;
 mod kubectl;
 mod life;
+mod pages;
 mod store_members;
 mod support;
 mod trace;

@@ -1,11 +1,13 @@
 //! The processes of the control plane: what each is started with. Pure: ports, files and names in, processes out.
 
-use std::{net::Ipv4Addr, path::PathBuf};
+use std::{fs, net::Ipv4Addr, path::PathBuf};
 
+use anyhow::Context as _;
 use trireme_pki::{AuthorityName, Identity, Pair, Pki};
 
 use super::ports::Ports;
 use crate::{
+    bus,
     process::{Process, Ready},
     state::{Instance, State},
 };
@@ -76,28 +78,39 @@ impl Plan<'_> {
 
     pub(crate) fn nats(&self) -> anyhow::Result<Process> {
         let port = self.ports.get("nats")?;
+        let members: Vec<String> = (1..=self.instance.store_members).map(|n| format!("store-{n}")).collect();
+        let text = bus::configuration(self.pki, &format!("127.0.0.1:{port}"), &members, &[])?;
+        let file = self.state.pki().join("nats.conf");
+        fs::write(&file, text).with_context(|| file.display().to_string())?;
         Ok(Process {
             name: "nats".to_owned(),
             program: super::preflight::find("nats-server").unwrap_or_else(|| "nats-server".into()),
-            arguments: vec!["--addr=127.0.0.1".to_owned(), format!("--port={port}")],
+            arguments: vec![format!("--config={}", file.display())],
             environment: Vec::new(),
             namespace: None,
             ready: Ready::Tcp(port),
         })
     }
 
-    fn nats_flag(&self) -> anyhow::Result<Option<String>> {
+    /// How a client with this certificate reaches the bus, if there is one.
+    fn bus(&self, Pair { cert, key }: &Pair) -> anyhow::Result<Vec<String>> {
         if !self.nats {
-            return Ok(None);
+            return Ok(Vec::new());
         }
-        Ok(Some(format!("--nats-url=nats://127.0.0.1:{}", self.ports.get("nats")?)))
+        Ok(vec![
+            format!("--nats-url=tls://127.0.0.1:{}", self.ports.get("nats")?),
+            format!("--nats-ca-file={}", self.pki.authority_file(AuthorityName::Store).display()),
+            format!("--nats-cert-file={}", cert.display()),
+            format!("--nats-key-file={}", key.display()),
+        ])
     }
 
     pub(crate) fn store(&self, n: u8) -> anyhow::Result<Process> {
         let url = |port: u16| format!("https://127.0.0.1:{port}");
         let (client, peer) = (self.ports.get(&store_port(n, ""))?, self.ports.get(&store_port(n, "peer"))?);
         let health = self.ports.get(&store_port(n, "health"))?;
-        let Pair { cert, key } = self.pki.issue(&Identity::store_member(&format!("store-{n}"), &[]))?;
+        let pair = self.pki.issue(&Identity::store_member(&format!("store-{n}"), &[]))?;
+        let Pair { cert, key } = &pair;
         let authority = self.pki.authority_file(AuthorityName::Store);
         let members = (1..=self.instance.store_members)
             .map(|m| Ok(format!("store-{m}={}", url(self.ports.get(&store_port(m, "peer"))?))))
@@ -120,7 +133,7 @@ impl Plan<'_> {
             format!("--peer-trusted-ca-file={}", authority.display()),
             format!("--listen-metrics-urls=http://127.0.0.1:{health}"),
         ];
-        arguments.extend(self.nats_flag()?);
+        arguments.extend(self.bus(&pair)?);
         Ok(self.process(&format!("store-{n}"), "store", arguments, Ready::Http(LOOPBACK, health)))
     }
 
@@ -163,7 +176,7 @@ impl Plan<'_> {
             "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
             format!("--encryption-provider-config={}", self.pki.encryption_config().display()),
         ];
-        arguments.extend(self.nats_flag()?);
+        arguments.extend(self.bus(&store)?);
         Ok(self.process("apiserver", "apiserver", arguments, Ready::Https(port, cluster)))
     }
 

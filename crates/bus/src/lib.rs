@@ -15,6 +15,7 @@
 //! - The bus is trusted as far as its transport is: who can publish on it can put events into API servers' caches, so a
 //!   NATS server that others can reach needs credentials.
 
+mod args;
 mod error;
 mod message;
 mod publisher;
@@ -22,6 +23,7 @@ pub mod sequence;
 mod subscriber;
 mod transport;
 
+pub use args::BusArgs;
 pub use error::Error;
 pub use message::{Head, Hint, LARGEST, subject};
 pub use publisher::{HEAD_EVERY, Publisher};

@@ -135,6 +135,21 @@ impl Identity {
         }
     }
 
+    /// A NATS server of the bus. The store's authority signs it, because only members and API servers get on it.
+    #[must_use]
+    pub fn bus(addresses: &[String]) -> Self {
+        let mut all = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+        all.extend(addresses.iter().filter(|a| !all.contains(a)).cloned().collect::<Vec<_>>());
+        Self {
+            file: "bus".to_owned(),
+            authority: AuthorityName::Store,
+            common_name: "nats".to_owned(),
+            organization: None,
+            addresses: all,
+            usage: Usage::Server,
+        }
+    }
+
     /// The human who runs the store: backup, etcdctl.
     #[must_use]
     pub fn operator() -> Self {

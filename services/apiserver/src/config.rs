@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Parser};
+use trireme_bus::BusArgs;
 use trireme_service::CommonArgs;
 use trireme_service::args::parse_duration;
 
@@ -174,9 +175,9 @@ pub struct Config {
     #[arg(long, default_value_t = 200)]
     pub max_mutating_requests_inflight: usize,
 
-    /// The bus; without it the store's own Watch is followed.
-    #[arg(long)]
-    pub nats_url: Option<String>,
+    /// How the bus is reached.
+    #[command(flatten)]
+    pub bus: BusArgs,
     /// How old a cause may be that a reaction still joins.
     #[arg(long, default_value = "10m", value_parser = parse_duration)]
     pub trace_window: Duration,

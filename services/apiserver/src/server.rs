@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::sync::mpsc;
-use trireme_bus::{Bus, NatsOptions};
+use trireme_bus::Bus;
 use trireme_kinds::Registry;
 use trireme_service::tasks::OnPanic;
 use trireme_service::tls::{self, ClientAuth, Identity};
@@ -43,9 +43,9 @@ pub async fn run(config: Config, service: trireme_service::Context) -> anyhow::R
     tasks.spawn_until_shutdown("cache", OnPanic::Shutdown, actor.run());
     let (reads, asking) = ReadIndex::new(client.clone());
     tasks.spawn_until_shutdown("read index", OnPanic::Shutdown, asking);
-    match &config.nats_url {
-        Some(url) => {
-            let bus = Bus::nats(&NatsOptions::new(url, "apiserver")).await?;
+    match config.bus.options("apiserver") {
+        Some(options) => {
+            let bus = Bus::nats(&options).await?;
             let (client, root, expected) = (client.clone(), root.to_string(), reads.newest());
             tasks.spawn_until_shutdown("feed", OnPanic::Shutdown, Follower { client, bus, root, feed, expected }.run());
         }

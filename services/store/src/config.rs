@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Parser};
 use sha2::{Digest, Sha256};
+use trireme_bus::BusArgs;
 use trireme_service::{CommonArgs, args};
 use url::Url;
 
@@ -81,9 +82,9 @@ pub struct Config {
     /// How often idle watches that asked for it are told how far they are
     #[arg(long, default_value = "10m", value_parser = args::parse_duration)]
     pub watch_progress_notify_interval: Duration,
-    /// The watch event bus
-    #[arg(long)]
-    pub nats_url: Option<String>,
+    /// How the bus is reached
+    #[command(flatten)]
+    pub bus: BusArgs,
     /// Flags of every service
     #[command(flatten)]
     pub common: CommonArgs,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tonic::service::Routes;
 use tonic::transport::Server;
-use trireme_bus::{Bus, NatsOptions};
+use trireme_bus::Bus;
 use trireme_service::health::Scope;
 use trireme_service::tasks::OnPanic;
 use trireme_service::tls::{self, Authorities, ClientAuth, Identity};
@@ -65,8 +65,8 @@ pub async fn run(config: Config, context: Context) -> Result<()> {
     }
     let metrics = metrics_task::run(node.clone(), config.quota());
     context.tasks.spawn_until_shutdown("metrics", OnPanic::Log, metrics);
-    if let Some(url) = &config.nats_url {
-        let bus = Bus::nats(&NatsOptions::new(url, format!("store {}", config.name))).await.map_err(bad)?;
+    if let Some(options) = config.bus.options(format!("store {}", config.name)) {
+        let bus = Bus::nats(&options).await.map_err(bad)?;
         let election = std::time::Duration::from_millis(config.election_timeout);
         context.tasks.spawn_until_shutdown("publisher", OnPanic::Log, publish::run(node.clone(), bus, election));
     }
