@@ -21,6 +21,7 @@ mod error;
 pub mod health;
 mod host;
 mod memory;
+mod newest;
 pub mod pages;
 mod process;
 mod run;

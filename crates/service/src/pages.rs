@@ -4,7 +4,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,19 +12,25 @@ use http_body_util::Full;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use trireme_telemetry::spans::Recent;
 
 use crate::health::Health;
+use crate::newest::Newest;
 use crate::process;
 
-/// How many connections are served at a time; more wait.
-const CONNECTIONS: usize = 64;
+/// How many connections there are at a time; of more, the oldest ends.
+const CONNECTIONS: usize = 256;
+/// How many clients read metrics and spans at a time, which are large. Who asks for health needs no such slot.
+const READERS: usize = 64;
 /// How long a client may take for its TLS handshake and the head of its request.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client may take for its request and the whole answer.
+const LIFE: Duration = Duration::from_secs(30);
 
 /// An answer of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,9 +93,9 @@ fn spans(query: &str) -> Page {
 
 /// Serves the pages until `shutdown`, over TLS if it is given. Health is for all.
 pub async fn serve(listener: TcpListener, tls: Option<Tls>, health: Health, shutdown: CancellationToken) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut connections = Newest::new(CONNECTIONS);
+    let readers = Arc::new(Semaphore::new(READERS));
     loop {
-        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = shutdown.cancelled() => return,
@@ -103,62 +109,75 @@ pub async fn serve(listener: TcpListener, tls: Option<Tls>, health: Health, shut
                 continue;
             }
         };
-        let (tls, health, shutdown) = (tls.clone(), health.clone(), shutdown.clone());
-        tokio::spawn(async move {
-            let _slot = slot;
+        let (tls, shutdown) = (tls.clone(), shutdown.clone());
+        let visit = Visit { health: health.clone(), known: true, readers: Arc::clone(&readers), slot: Arc::default() };
+        connections.spawn(async move {
             tokio::select! {
-                () = connection(stream, peer, tls, health) => {}
+                () = connection(stream, peer, tls, visit) => {}
                 () = shutdown.cancelled() => {}
             }
         });
     }
 }
 
-async fn connection(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, health: Health) {
-    let result = match tls {
-        None => http(TokioIo::new(stream), health, true).await.map_err(|error| error.to_string()),
-        Some(Tls { config, private }) => {
-            match tokio::time::timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)).await {
-                Ok(Ok(stream)) => {
-                    let known =
-                        !private || stream.get_ref().1.peer_certificates().is_some_and(|chain| !chain.is_empty());
-                    http(TokioIo::new(stream), health, known).await.map_err(|error| error.to_string())
-                }
-                Ok(Err(error)) => Err(error.to_string()),
-                Err(_) => Err("no TLS handshake in time".to_owned()),
-            }
-        }
+/// What one connection is answered with.
+#[derive(Clone)]
+struct Visit {
+    health: Health,
+    /// Whether the client may see what is private.
+    known: bool,
+    readers: Arc<Semaphore>,
+    /// Its place among the readers of large pages, until the connection ends.
+    slot: Arc<OnceLock<OwnedSemaphorePermit>>,
+}
+
+async fn connection(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, mut visit: Visit) {
+    let served = async {
+        let Some(Tls { config, private }) = tls else { return http(stream, visit).await };
+        let stream = tokio::time::timeout(PATIENCE, TlsAcceptor::from(config).accept(stream))
+            .await
+            .map_err(|_| "no TLS handshake in time".to_owned())?
+            .map_err(|error| error.to_string())?;
+        visit.known = !private || stream.get_ref().1.peer_certificates().is_some_and(|chain| !chain.is_empty());
+        http(stream, visit).await
     };
-    if let Err(error) = result {
+    if let Err(error) = served.await {
         tracing::debug!(%peer, error, "connection to the pages failed");
     }
 }
 
-async fn http<I>(stream: TokioIo<I>, health: Health, known: bool) -> hyper::Result<()>
+/// Answers one request. The connection is not kept for others: what its client may take is counted from its beginning.
+async fn http<I>(stream: I, visit: Visit) -> Result<(), String>
 where
-    I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    I: AsyncRead + AsyncWrite + Unpin,
 {
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
-        let health = health.clone();
-        async move { Ok::<_, Infallible>(respond(&request, &health, known).await) }
+        let visit = visit.clone();
+        async move { Ok::<_, Infallible>(respond(&request, &visit).await) }
     });
-    hyper::server::conn::http1::Builder::new()
+    let served = hyper::server::conn::http1::Builder::new()
+        .keep_alive(false)
         .timer(hyper_util::rt::TokioTimer::new())
         .header_read_timeout(PATIENCE)
-        .serve_connection(stream, service)
-        .await
+        .serve_connection(TokioIo::new(stream), service);
+    match tokio::time::timeout(LIFE, served).await {
+        Ok(served) => served.map_err(|error| error.to_string()),
+        Err(_) => Err("it took too long".to_owned()),
+    }
 }
 
-async fn respond(request: &Request<hyper::body::Incoming>, health: &Health, known: bool) -> Response<Full<Bytes>> {
+async fn respond(request: &Request<hyper::body::Incoming>, visit: &Visit) -> Response<Full<Bytes>> {
     let path = request.uri().path();
     let query = request.uri().query().unwrap_or("");
     let private = matches!(path, "/metrics" | "/debug/spans");
     let page = if request.method() != Method::GET && request.method() != Method::HEAD {
         Page::text(405, "method not allowed\n")
-    } else if private && !known {
+    } else if private && !visit.known {
         Page::text(403, "a client certificate is needed for this page\n")
+    } else if private && !visit.takes_slot() {
+        Page::text(503, "too many clients read this page\n")
     } else {
-        answer(health, path, query).await.unwrap_or_else(|| Page::text(404, "404 page not found\n"))
+        answer(&visit.health, path, query).await.unwrap_or_else(|| Page::text(404, "404 page not found\n"))
     };
     let body = if request.method() == Method::HEAD { String::new() } else { page.body };
     let mut response = Response::new(Full::new(Bytes::from(body)));
@@ -167,4 +186,74 @@ async fn respond(request: &Request<hyper::body::Incoming>, health: &Health, know
     headers.insert("content-type", hyper::header::HeaderValue::from_static(page.content_type));
     headers.insert("x-content-type-options", hyper::header::HeaderValue::from_static("nosniff"));
     response
+}
+
+impl Visit {
+    fn takes_slot(&self) -> bool {
+        let Ok(slot) = Arc::clone(&self.readers).try_acquire_owned() else { return false };
+        self.slot.set(slot).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+
+    use super::*;
+
+    fn visit(readers: &Arc<Semaphore>) -> Visit {
+        let health = Health::new(CancellationToken::new());
+        Visit { health, known: true, readers: Arc::clone(readers), slot: Arc::default() }
+    }
+
+    /// A client that asks, whose connection holds 64 bytes of the answer until it reads.
+    async fn ask(path: &str, readers: &Arc<Semaphore>) -> DuplexStream {
+        let (mut client, server) = tokio::io::duplex(64);
+        tokio::spawn(http(server, visit(readers)));
+        client.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).await.unwrap();
+        client
+    }
+
+    async fn read(mut client: DuplexStream) -> String {
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn readers_that_sleep_keep_nobody_from_health() {
+        let readers = Arc::new(Semaphore::new(2));
+        let mut asleep = Vec::new();
+        for _ in 0..2 {
+            let mut client = ask("/metrics", &readers).await;
+            // It begins to read, so that the answer has begun.
+            client.read_u8().await.unwrap();
+            asleep.push(client);
+        }
+        assert!(read(ask("/metrics", &readers).await).await.starts_with("HTTP/1.1 503 "));
+        assert!(read(ask("/livez", &readers).await).await.ends_with("\r\n\r\nok"));
+        drop(asleep);
+        // Their places are free when their connections have ended.
+        assert!(tokio::time::timeout(PATIENCE, readers.acquire_many(2)).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_read_in_time_or_not_at_all() {
+        let readers = Arc::new(Semaphore::new(1));
+        let (mut client, server) = tokio::io::duplex(64);
+        let served = tokio::spawn(http(server, visit(&readers)));
+        client.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        // It reads, but a byte at a time and with all the time there is.
+        let reading = async {
+            while client.read_u8().await.is_ok() {
+                tokio::time::sleep(PATIENCE / 2).await;
+            }
+        };
+        tokio::time::timeout(2 * LIFE, reading).await.unwrap_err();
+        assert!(served.is_finished());
+        assert!(served.await.unwrap().is_err());
+        assert_eq!(readers.available_permits(), 1);
+    }
 }

@@ -20,9 +20,12 @@ use tonic::transport::{Channel, Endpoint, Uri};
 
 use super::Peer;
 use crate::Error;
+use crate::newest::Newest;
 
 /// How long a client may take for its handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How many handshakes are under way at a time.
+const HANDSHAKES: usize = 256;
 /// How long a connection attempt may take.
 const CONNECT: Duration = Duration::from_secs(5);
 /// A connection without traffic is asked for a sign of life this often.
@@ -60,11 +63,12 @@ pub struct Incoming {
 }
 
 /// Accepts connections for tonic's `serve_with_incoming`, with handshakes done side by side, so that a slow client
-/// delays no other. Without a TLS configuration they are plain.
+/// delays no other; of too many at a time the oldest is given up. Without a TLS configuration they are plain.
 #[must_use]
 pub fn incoming(listener: TcpListener, tls: Option<Arc<ServerConfig>>) -> Incoming {
     let (sender, connections) = mpsc::channel(64);
     let task = tokio::spawn(async move {
+        let mut handshakes = Newest::new(HANDSHAKES);
         loop {
             let (stream, remote) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -78,7 +82,7 @@ pub fn incoming(listener: TcpListener, tls: Option<Arc<ServerConfig>>) -> Incomi
             if sender.is_closed() {
                 return;
             }
-            tokio::spawn(async move {
+            handshakes.spawn(async move {
                 match tokio::time::timeout(HANDSHAKE, accept(stream, remote, tls)).await {
                     // The server may be gone by now.
                     Ok(Ok(connection)) => drop(sender.send(Ok(connection)).await),

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use tokio::io::AsyncReadExt as _;
 use tokio_stream::StreamExt as _;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
@@ -146,7 +147,13 @@ async fn a_client_that_is_slow_to_shake_hands_delays_no_other() {
     let address = listener.local_addr().unwrap();
     let config = tls::server_config(&ca.identity("server"), &ClientAuth::None, ALPN_H2).unwrap();
     let mut incoming = tls::incoming(listener, Some(config));
-    let _mute = tokio::net::TcpStream::connect(address).await.unwrap();
+    // More than there may be handshakes: the first are given up, long before their time is over.
+    let mut mute = Vec::new();
+    for _ in 0..300 {
+        mute.push(tokio::net::TcpStream::connect(address).await.unwrap());
+    }
+    let ended = tokio::time::timeout(Duration::from_secs(5), mute[0].read_u8()).await;
+    assert!(ended.unwrap().is_err());
     let connector = tokio_rustls::TlsConnector::from(tls::client_config(&ca.authorities(), None, ALPN_H2).unwrap());
     let stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let (client, accepted) = tokio::join!(connector.connect("localhost".try_into().unwrap(), stream), incoming.next());

@@ -64,3 +64,17 @@ async fn private_pages_need_a_certificate() {
         }
     }
 }
+
+#[tokio::test]
+async fn clients_that_say_nothing_keep_nobody_from_health() {
+    let context = Context::new("test", CommonArgs::default());
+    let address = context.serve_pages("127.0.0.1:0", None).await.unwrap().unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..300 {
+        silent.push(TcpStream::connect(address).await.unwrap());
+    }
+    // Below the time that a silent client has.
+    let health = get(TcpStream::connect(address).await.unwrap(), "/livez");
+    let health = tokio::time::timeout(std::time::Duration::from_secs(5), health).await.unwrap();
+    assert_eq!(health, (200, "ok".to_owned()));
+}
