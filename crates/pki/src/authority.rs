@@ -7,6 +7,7 @@ use rcgen::{
     SanType,
 };
 use time::{Duration, OffsetDateTime};
+use x509_parser::prelude::{AttributeTypeAndValue, X509Certificate, X509Name};
 
 use crate::{
     AuthorityName, Error, Identity, Usage,
@@ -59,7 +60,7 @@ impl Authority {
     }
 
     /// Makes sure that `dir` holds a good certificate of `identity`: kept if it is this authority's, lasts another
-    /// thirty days, and names every wanted address; otherwise issued anew. The key is made once.
+    /// thirty days, is of the wanted subject and usage, and names every wanted address; otherwise issued anew. The key is made once.
     ///
     /// # Errors
     /// A file that cannot be read or written, or a name that cannot be certified.
@@ -149,7 +150,33 @@ fn is_good(path: &Path, pem: &str, authority: &str, identity: &Identity) -> Resu
         .flatten()
         .map(|san| san.value.general_names.iter().filter_map(address_of).collect())
         .unwrap_or_default();
-    Ok(lasts && signed && identity.addresses.iter().all(|a| named.contains(a)))
+    Ok(lasts
+        && signed
+        && is_of(certificate.subject(), identity)
+        && is_for(&certificate, identity.usage)
+        && identity.addresses.iter().all(|a| named.contains(a)))
+}
+
+/// Whether the subject is the identity's: its name, its group, and nobody else's.
+fn is_of(subject: &X509Name<'_>, identity: &Identity) -> bool {
+    let texts = |attributes: Vec<&AttributeTypeAndValue<'_>>| -> Option<Vec<String>> {
+        attributes.into_iter().map(|attribute| attribute.as_str().ok().map(str::to_owned)).collect()
+    };
+    let names = texts(subject.iter_common_name().collect());
+    let groups = texts(subject.iter_organization().collect());
+    names == Some(vec![identity.common_name.clone()]) && groups == Some(identity.organization.iter().cloned().collect())
+}
+
+/// Whether the certificate may be used as wanted, and for no more.
+fn is_for(certificate: &X509Certificate<'_>, usage: Usage) -> bool {
+    let Ok(Some(allowed)) = certificate.extended_key_usage() else { return false };
+    let allowed = allowed.value;
+    let (client, server) = match usage {
+        Usage::Client => (true, false),
+        Usage::Server => (false, true),
+        Usage::Both => (true, true),
+    };
+    !allowed.any && allowed.client_auth == client && allowed.server_auth == server
 }
 
 fn address_of(name: &x509_parser::extensions::GeneralName<'_>) -> Option<String> {
@@ -161,5 +188,39 @@ fn address_of(name: &x509_parser::extensions::GeneralName<'_>) -> Option<String>
             _ => None,
         },
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn an_identity_that_changed_gets_another_certificate() {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::open(dir.path(), AuthorityName::Cluster).unwrap();
+        let read = || std::fs::read_to_string(dir.path().join("user-ann.crt")).unwrap();
+        let issue = |identity: &Identity| {
+            authority.issue(dir.path(), identity).unwrap();
+            let first = read();
+            authority.issue(dir.path(), identity).unwrap();
+            assert_eq!(first, read(), "it is kept while it is good");
+            first
+        };
+        let ann = Identity::user("ann", Some("ops"));
+        let mut seen = vec![issue(&ann)];
+        for changed in [
+            Identity { organization: Some("guests".to_owned()), ..ann.clone() },
+            Identity { organization: None, ..ann.clone() },
+            Identity { common_name: "anna".to_owned(), ..ann.clone() },
+            Identity { usage: Usage::Both, ..ann.clone() },
+            Identity { usage: Usage::Server, ..ann.clone() },
+        ] {
+            let issued = issue(&changed);
+            assert!(!seen.contains(&issued), "{changed:?}");
+            seen.push(issued);
+        }
     }
 }

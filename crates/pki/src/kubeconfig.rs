@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// How the user of a kubeconfig proves who it is.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum Credentials {
     /// A bearer token.
     Token(String),
@@ -21,6 +21,18 @@ pub enum Credentials {
         /// PEM file of the key.
         key: PathBuf,
     },
+}
+
+impl std::fmt::Debug for Credentials {
+    /// Which proof it is, and nothing of a token.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Token(_) => f.write_str("Token"),
+            Self::Certificate { cert, key } => {
+                f.debug_struct("Certificate").field("cert", cert).field("key", key).finish()
+            }
+        }
+    }
 }
 
 /// What a kubeconfig says.
@@ -63,5 +75,23 @@ impl std::fmt::Display for Kubeconfig {
         }
         writeln!(f, "contexts:\n- name: {cluster}\n  context:\n    cluster: {cluster}\n    user: {user}")?;
         writeln!(f, "current-context: {cluster}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_written_and_not_shown() {
+        let config = Kubeconfig {
+            cluster: "c".to_owned(),
+            server: "https://s".to_owned(),
+            authority: String::new(),
+            user: "u".to_owned(),
+            credentials: Credentials::Token("hidden".to_owned()),
+        };
+        assert!(config.to_string().contains("hidden"));
+        assert!(!format!("{config:?}").contains("hidden"));
     }
 }
