@@ -29,12 +29,22 @@ pub struct ClientArgs {
 }
 
 /// Where a bearer token comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Token {
     /// Known.
     Fixed(String),
     /// In a file that is read again when it is a minute old.
     File(PathBuf),
+}
+
+impl std::fmt::Debug for Token {
+    /// Where it comes from, not what it is.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Fixed(_) => f.write_str("Fixed"),
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+        }
+    }
 }
 
 /// Everything needed to reach an API server.

@@ -21,14 +21,12 @@ const FRESH: Duration = Duration::from_secs(60);
 const LIFETIME: Duration = Duration::from_secs(3600);
 
 /// Gives the token to send.
-#[derive(Debug)]
 pub(crate) struct Bearer {
     source: Source,
     /// The header and until when it is used. Whoever needs a new one waits for the one who asks.
     cached: Mutex<Option<(Instant, String)>>,
 }
 
-#[derive(Debug)]
 enum Source {
     Fixed(String),
     File(PathBuf),
@@ -41,6 +39,17 @@ struct Account {
     asker: Client,
     namespace: String,
     name: String,
+}
+
+impl std::fmt::Debug for Bearer {
+    /// Where the token comes from, not what it is.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match &self.source {
+            Source::Fixed(_) => "Bearer of a fixed token",
+            Source::File(_) => "Bearer of a file's token",
+            Source::Requested(_) => "Bearer of a requested token",
+        })
+    }
 }
 
 impl Bearer {
@@ -138,5 +147,17 @@ impl Account {
             Err(error) if error.is_already_exists() => Ok(()),
             other => other.map(drop),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_not_shown() {
+        let token = Token::Fixed("hidden".to_owned());
+        let shown = format!("{token:?} {:?}", Bearer::new(token.clone()));
+        assert!(!shown.contains("hidden"), "{shown}");
     }
 }
