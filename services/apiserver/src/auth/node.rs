@@ -14,7 +14,7 @@ use trireme_kinds::{Kind, Registry};
 use super::attributes::{Attributes, Decision};
 use super::rbac::PolicyRule;
 use super::user::{UserInfo, quoted};
-use crate::pipeline::Reader;
+use crate::pipeline::{Reader, Stored};
 use references::Reference;
 
 /// The namespace of the nodes' Leases.
@@ -161,16 +161,18 @@ impl NodeAuthorizer {
         if asked.name.is_empty() {
             return Err("No Object name found".into());
         }
-        let pods = self.pods_of(node, Some(asked.namespace));
-        let direct = pods.iter().any(|pod| references::pod_refers(pod, what, asked.name));
+        let mut pods = self.pods_of(node, Some(asked.namespace));
+        // The claim of an ephemeral volume is named by none.
+        let may = |pod: &Stored| what == Reference::Claim || names(pod, asked.name);
+        let direct = pods.any(|pod| may(&pod) && references::pod_refers(&pod.value(), what, asked.name));
         let by_volume = || {
-            what == Reference::Secret
-                && self
-                    .volumes_where(|volume| references::volume_refers(volume, asked.namespace, asked.name))
-                    .iter()
-                    .any(|volume| self.claimed_on(node, volume))
+            let mut volumes = self.list(self.volumes.as_ref(), None).filter(|volume| names(volume, asked.name));
+            volumes.any(|volume| {
+                let volume = volume.value();
+                references::volume_refers(&volume, asked.namespace, asked.name) && self.claimed_on(node, &volume)
+            })
         };
-        if direct || by_volume() { Ok(()) } else { Err(unrelated(node)) }
+        if direct || (what == Reference::Secret && by_volume()) { Ok(()) } else { Err(unrelated(node)) }
     }
 
     fn volume(&self, node: &str, asked: &Attributes<'_>) -> Result<(), String> {
@@ -183,20 +185,26 @@ impl NodeAuthorizer {
     fn claimed_on(&self, node: &str, volume: &Value) -> bool {
         let claim = |field: &str| volume.pointer(&format!("/spec/claimRef/{field}")).and_then(Value::as_str);
         let (Some(namespace), Some(name)) = (claim("namespace"), claim("name")) else { return false };
-        self.pods_of(node, Some(namespace)).iter().any(|pod| references::pod_refers(pod, Reference::Claim, name))
+        self.pods_of(node, Some(namespace)).any(|pod| references::pod_refers(&pod.value(), Reference::Claim, name))
     }
 
-    fn pods_of(&self, node: &str, namespace: Option<&str>) -> Vec<Value> {
-        let Some(kind) = &self.pods else { return Vec::new() };
-        let mut pods = self.reader.list(kind, namespace);
-        pods.retain(|pod| pod.fields.iter().any(|(field, value)| &**field == "spec.nodeName" && &**value == node));
-        pods.iter().map(|pod| pod.value()).collect()
+    /// The pods of the node, one after the other: none is read that is not looked at.
+    fn pods_of<'a>(&'a self, node: &'a str, namespace: Option<&'a str>) -> impl Iterator<Item = Arc<Stored>> + 'a {
+        let own = move |pod: &Arc<Stored>| {
+            pod.fields.iter().any(|(field, value)| &**field == "spec.nodeName" && &**value == node)
+        };
+        self.list(self.pods.as_ref(), namespace).filter(own)
     }
 
-    fn volumes_where(&self, wanted: impl Fn(&Value) -> bool) -> Vec<Value> {
-        let Some(kind) = &self.volumes else { return Vec::new() };
-        self.reader.list(kind, None).iter().map(|volume| volume.value()).filter(wanted).collect()
+    fn list(&self, kind: Option<&Arc<Kind>>, namespace: Option<&str>) -> impl Iterator<Item = Arc<Stored>> + use<> {
+        kind.map(|kind| self.reader.list(kind, namespace)).into_iter().flatten()
     }
+}
+
+/// Whether the object's text holds the name at all. What is no name is not to be parsed for it: most objects of a
+/// cluster are none of what a node asks about.
+fn names(stored: &Stored, name: &str) -> bool {
+    std::str::from_utf8(&stored.body).is_ok_and(|body| body.contains(name))
 }
 
 fn unrelated(node: &str) -> String {

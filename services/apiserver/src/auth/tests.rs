@@ -57,6 +57,25 @@ fn a_binding_counts_in_its_namespace_and_says_why() {
 }
 
 #[test]
+fn a_binding_of_the_cluster_gives_no_role_of_a_namespace() {
+    let mut everywhere = binding("r", json!({"kind": "User", "name": "alice"}));
+    everywhere["kind"] = json!("ClusterRoleBinding");
+    everywhere["metadata"] = json!({"name": "b"});
+    let rules = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]);
+    let mut same_name = role("r", rules.clone());
+    same_name["kind"] = json!("ClusterRole");
+    same_name["metadata"] = json!({"name": "r"});
+    let authorizer = authorizer(&Objects::of([role("r", rules), same_name, everywhere]));
+    let alice = UserInfo::new("alice", &[]);
+    for namespace in ["ns", ""] {
+        let get = Attributes::resource("get", "", "pods").named(namespace, "x");
+        let decision = authorizer.authorize(&alice, &get);
+        assert_eq!(decision.reason, "RBAC: role.rbac.authorization.k8s.io \"r\" not found");
+        assert!(!decision.allowed() && authorizer.rbac().rules_for(&alice, namespace).0.is_empty());
+    }
+}
+
+#[test]
 fn a_new_role_counts_at_once() {
     let objects = Objects::of([binding("r", json!({"kind": "ServiceAccount", "name": "sa"}))]);
     let authorizer = authorizer(&objects);
@@ -122,6 +141,31 @@ fn a_node_gets_what_its_pods_need() {
     assert!(!authorizer.authorize(&node("n2"), &token).allowed());
     let own = Attributes::resource("get", "", "nodes").named("", "n1");
     assert!(authorizer.authorize(&node("n1"), &own).allowed() && !authorizer.authorize(&node("n2"), &own).allowed());
+}
+
+#[test]
+fn a_node_gets_what_its_pods_volumes_need() {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "ns"},
+        "spec": {"nodeName": "n1", "volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]},
+    });
+    let volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv"},
+        "spec": {
+            "claimRef": {"namespace": "ns", "name": "p-v"},
+            "csi": {"driver": "d", "nodeStageSecretRef": {"namespace": "other", "name": "s"}},
+        },
+    });
+    let authorizer = authorizer(&Objects::of([pod, volume]));
+    let node = |name: &str| UserInfo::new(format!("system:node:{name}"), &["system:nodes"]);
+    let may = |node: &UserInfo, resource: &'static str, namespace: &str, name: &str| {
+        authorizer.authorize(node, &Attributes::resource("get", "", resource).named(namespace, name)).allowed()
+    };
+    let (own, other) = (node("n1"), node("n2"));
+    assert!(may(&own, "persistentvolumeclaims", "ns", "p-v") && !may(&other, "persistentvolumeclaims", "ns", "p-v"));
+    assert!(may(&own, "persistentvolumes", "", "pv") && !may(&other, "persistentvolumes", "", "pv"));
+    assert!(may(&own, "secrets", "other", "s") && !may(&other, "secrets", "other", "s"));
+    assert!(!may(&own, "secrets", "ns", "s") && !may(&own, "secrets", "other", "d"));
 }
 
 #[test]

@@ -158,7 +158,10 @@ impl Index {
 
     /// The rules of a role as a binding in `namespace` (none for one of the cluster) refers to it.
     pub fn rules_of(&self, role: &RoleRef, namespace: &str) -> Result<&[PolicyRule], String> {
+        let missing = |resource: &str| format!("{resource}.{} {} not found", super::GROUP, quoted(&role.name));
         let (key, resource) = match role.kind.as_str() {
+            // Only validation keeps a ClusterRoleBinding from naming one.
+            "Role" if namespace.is_empty() => return Err(missing("role")),
             "Role" => ((namespace.to_owned(), role.name.clone()), "role"),
             "ClusterRole" => ((String::new(), role.name.clone()), "clusterrole"),
             other => return Err(format!("unsupported role reference kind: {}", quoted(other))),
@@ -168,7 +171,7 @@ impl Index {
         }
         match self.roles.get(&key) {
             Some(role) => Ok(&role.rules),
-            None => Err(format!("{resource}.{} {} not found", super::GROUP, quoted(&role.name))),
+            None => Err(missing(resource)),
         }
     }
 }
@@ -216,6 +219,17 @@ impl Subject {
                 !namespace.is_empty() && user.name == service_account_name(namespace, &self.name)
             }
             _ => false,
+        }
+    }
+}
+
+impl Binding {
+    /// The namespace of the roles that it may name; none for a binding of the cluster.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        match &self.scope {
+            Scope::Cluster => "",
+            Scope::Namespace(namespace) => namespace,
         }
     }
 }

@@ -78,7 +78,7 @@ impl Rbac {
         let index = self.index();
         let mut missing = Vec::new();
         for grant in index.grants(user, attributes.namespace) {
-            match index.rules_of(&grant.binding.role, attributes.namespace) {
+            match index.rules_of(&grant.binding.role, grant.binding.namespace()) {
                 Err(error) => missing.push(error),
                 Ok(rules) if rules.iter().any(|rule| rule.allows(attributes)) => {
                     return Decision::allow(format!("RBAC: allowed by {}", grant.describe()));
@@ -99,7 +99,7 @@ impl Rbac {
         let index = self.index();
         let (mut rules, mut errors) = (Vec::new(), Vec::new());
         for grant in index.grants(user, namespace) {
-            match index.rules_of(&grant.binding.role, namespace) {
+            match index.rules_of(&grant.binding.role, grant.binding.namespace()) {
                 Ok(found) => rules.extend(found.iter().cloned()),
                 Err(error) => errors.push(error),
             }
