@@ -76,7 +76,9 @@ struct Memory {
 pub(super) fn note_peer(io: &dyn std::any::Any, data: &mut actix_web::dev::Extensions) {
     let Some(stream) = io.downcast_ref::<TlsStream<TcpStream>>() else { return };
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    if let Some(peer) = chain.first().and_then(|certificate| Peer::from_certificate(certificate).ok()) {
+    let peer = chain.first().and_then(|certificate| Peer::from_certificate(certificate).ok());
+    // Who has no name is nobody, whatever the groups.
+    if let Some(peer) = peer.filter(|peer| !peer.common_name.is_empty()) {
         data.insert(peer);
     }
 }

@@ -18,11 +18,18 @@ pub struct Tokens {
     held: HashMap<Key, Held>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Held {
     token: String,
     requested: Timestamp,
     expires: Timestamp,
+}
+
+impl std::fmt::Debug for Held {
+    /// When it is of use, not what it is.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Held").field("requested", &self.requested).field("expires", &self.expires).finish()
+    }
 }
 
 impl Held {
