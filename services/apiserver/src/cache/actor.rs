@@ -186,7 +186,7 @@ impl Actor {
         Some((
             name,
             read.map_err(|error| match error {
-                Error::Value { why, .. } => why,
+                Error::Value { source, .. } => source.to_string(),
                 other => other.to_string(),
             }),
         ))

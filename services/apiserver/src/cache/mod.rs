@@ -142,7 +142,7 @@ impl Snapshot {
             Some(key) => self.unreadable.get_key_value(key.as_str()),
             None => self.unreadable.iter().find(|(key, _)| key.starts_with(&selection.prefix)),
         };
-        found.map_or(Ok(()), |(key, why)| Err(Error::Value { key: key.to_string(), why: why.clone() }))
+        found.map_or(Ok(()), |(key, why)| Err(Error::Unreadable { key: key.to_string(), why: why.clone() }))
     }
 }
 

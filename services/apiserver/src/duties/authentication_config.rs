@@ -32,8 +32,7 @@ fn data(config: &Config) -> Result<Map<String, Value>, Error> {
     let mut data = Map::new();
     let mut file = |key: &str, path: Option<&std::path::PathBuf>| -> Result<(), Error> {
         if let Some(path) = path {
-            let text = std::fs::read_to_string(path)
-                .map_err(|why| Error::File { path: path.clone(), why: why.to_string() })?;
+            let text = std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.clone(), source })?;
             data.insert(key.to_owned(), json!(text));
         }
         Ok(())

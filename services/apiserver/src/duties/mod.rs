@@ -88,7 +88,7 @@ impl Surroundings {
     /// A kind that a duty needs.
     pub fn kind(&self, group: &str, plural: &str) -> Result<Arc<Kind>, Error> {
         let found = self.registry.by_resource(group, "v1", plural);
-        found.ok_or_else(|| Error::Flag(format!("the kind of {plural} is missing")))
+        found.ok_or_else(|| Error::Kind(plural.to_owned()))
     }
 }
 
@@ -100,7 +100,7 @@ pub fn allocator(objects: Arc<dyn Objects>, registry: &Registry, config: &Config
     let ports = PortRange::parse(&config.service_node_port_range);
     let ports = ports.map_err(|why| Error::Flag(format!("--service-node-port-range: {why}")))?;
     let allocator = Allocator::new(objects, registry, ranges, ports);
-    allocator.map(Arc::new).ok_or_else(|| Error::Flag("a kind that Services need is missing".into()))
+    allocator.map(Arc::new).ok_or_else(|| Error::Kind("services or of what they hold".into()))
 }
 
 /// A resource, and what goes along with its writes.

@@ -28,7 +28,7 @@ impl Audit {
             Box::new(tokio::io::stdout())
         } else {
             let opened = tokio::fs::OpenOptions::new().create(true).append(true).open(path).await;
-            Box::new(opened.map_err(|error| Error::File { path: path.to_owned(), why: error.to_string() })?)
+            Box::new(opened.map_err(|source| Error::Read { path: path.to_owned(), source })?)
         };
         let (lines, mut inbox) = mpsc::channel::<Vec<u8>>(QUEUE);
         let writer = async move {

@@ -88,7 +88,7 @@ impl Client {
         let tls = tls(config)?;
         let mut members = Vec::new();
         for url in &config.etcd_servers {
-            let bad = |why: tonic::transport::Error| Error::Flag(format!("--etcd-servers {url}: {why}"));
+            let bad = |source: tonic::transport::Error| Error::Server { url: url.clone(), source };
             let mut endpoint = Endpoint::from_shared(url.clone())
                 .map_err(bad)?
                 .connect_timeout(CONNECT)
@@ -146,7 +146,7 @@ impl Client {
                     turns = !is_well(&status);
                     status.message().to_owned()
                 }
-                Ok(Err(status)) => return Err(refusal(&status)),
+                Ok(Err(status)) => return Err(refusal(status)),
                 Err(_) => "no answer".to_owned(),
             };
             repeated = true;
@@ -280,7 +280,7 @@ fn is_well(status: &tonic::Status) -> bool {
     )
 }
 
-fn refusal(status: &tonic::Status) -> Error {
+fn refusal(status: tonic::Status) -> Error {
     let message = status.message();
     if message.contains("has been compacted") {
         Error::Compacted
@@ -289,7 +289,7 @@ fn refusal(status: &tonic::Status) -> Error {
     } else if message.contains("space exceeded") {
         Error::NoSpace
     } else {
-        Error::Store(format!("{:?}: {message}", status.code()))
+        Error::Refused(Box::new(status))
     }
 }
 
@@ -305,7 +305,7 @@ fn tls(config: &Config) -> Result<ClientTlsConfig, Error> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|error| Error::File { path: path.to_owned(), why: error.to_string() })
+    std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })
 }
 
 #[cfg(test)]

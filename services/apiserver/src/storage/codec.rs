@@ -14,7 +14,7 @@ use trireme_machinery::codec::protobuf;
 use trireme_machinery::schema::decode::Strictness;
 use trireme_telemetry::Cause;
 
-use crate::error::Error;
+use crate::error::{Error, ValueError};
 use crate::pipeline::{Stored, TypeMeta};
 
 /// Makes `Stored`s of one kind.
@@ -36,38 +36,42 @@ impl Codec {
 
     /// From an opened value of the store.
     pub fn read(&self, key: &str, value: &[u8], revision: i64, cause: Option<Arc<Cause>>) -> Result<Stored, Error> {
-        let bad = |why: String| Error::Value { key: key.to_owned(), why };
+        self.parse(key, value, revision, cause).map_err(|source| Error::Value { key: key.to_owned(), source })
+    }
+
+    fn parse(&self, key: &str, value: &[u8], revision: i64, cause: Option<Arc<Cause>>) -> Result<Stored, ValueError> {
         if value.starts_with(protobuf::MAGIC) {
-            return self.read_protobuf(value).map(|object| self.make(key, object, revision, cause)).map_err(bad);
+            return self.read_protobuf(value).map(|object| self.make(key, object, revision, cause));
         }
         let parsed: BTreeMap<&str, &RawValue> = match serde_json::from_slice(value) {
             Ok(parsed) => parsed,
             // Keys with escapes can't be borrowed; such a value takes the long way.
             Err(_) => {
-                let object: Value = serde_json::from_slice(value).map_err(|error| bad(error.to_string()))?;
+                let object: Value = serde_json::from_slice(value)?;
                 return Ok(self.make(key, object, revision, cause));
             }
         };
         let metadata = parsed.get("metadata").map_or("{}", |raw| raw.get());
-        let metadata: Map<String, Value> = serde_json::from_str(metadata).map_err(|error| bad(error.to_string()))?;
+        let metadata: Map<String, Value> = serde_json::from_str(metadata)?;
         let fields = if self.kind.hooks.selectable_field_names().is_empty() {
             Box::default()
         } else {
-            self.fields(&serde_json::from_slice(value).map_err(|error| bad(error.to_string()))?)
+            self.fields(&serde_json::from_slice(value)?)
         };
         let rest = parsed.iter().map(|(k, v)| (*k, v.get())).filter(|(k, _)| !is_envelope(k));
         Ok(self.assemble(key, metadata, rest, fields, revision, cause))
     }
 
     /// A value that a stock API server wrote.
-    fn read_protobuf(&self, value: &[u8]) -> Result<Value, String> {
+    fn read_protobuf(&self, value: &[u8]) -> Result<Value, ValueError> {
         let kind = &self.kind;
-        let unknown = protobuf::open(value).map_err(|error| error.to_string())?;
+        let unknown = protobuf::open(value)?;
         if unknown.kind != kind.kind || unknown.api_version != kind.api_version() {
-            return Err(format!("it is a {} of {}", unknown.kind, unknown.api_version));
+            return Err(ValueError::Kind { kind: unknown.kind, api_version: unknown.api_version });
         }
-        let object = protobuf::decode(&kind.schema, kind.ty, unknown.raw).map_err(|error| error.to_string())?;
-        let (mut object, _) = kind.decode(object, Strictness::Ignore).map_err(|status| status.message)?;
+        let object = protobuf::decode(&kind.schema, kind.ty, unknown.raw)?;
+        let (mut object, _) =
+            kind.decode(object, Strictness::Ignore).map_err(|status| ValueError::Misfit(Box::new(status)))?;
         kind.default(&mut object);
         Ok(object)
     }

@@ -14,7 +14,7 @@ use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, U
 use serde::Deserialize;
 use trireme_machinery::gvk::GroupResource;
 
-use crate::error::Error;
+use crate::error::{Error, ValueError};
 
 const AES_GCM: &str = "k8s:enc:aesgcm:v1:";
 const SEALED: &[u8] = b"k8s:enc:";
@@ -65,9 +65,8 @@ struct NamedKey {
 impl Sealing {
     /// Reads an EncryptionConfiguration.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let bad = |why: String| Error::File { path: path.to_owned(), why };
-        let text = std::fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
-        Self::parse(&text).map_err(bad)
+        let text = std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+        Self::parse(&text).map_err(|why| Error::File { path: path.to_owned(), why })
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -122,10 +121,7 @@ impl Sealing {
                 return Ok(opened);
             }
         }
-        Err(Error::Value {
-            key: store_key.to_owned(),
-            why: "it is sealed with a key that is not configured".to_owned(),
-        })
+        Err(Error::Value { key: store_key.to_owned(), source: ValueError::Sealed })
     }
 }
 
@@ -151,7 +147,7 @@ impl Key {
         let mut text = value.to_vec();
         self.key
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(store_key.as_bytes()), &mut text)
-            .map_err(|_| Error::Value { key: store_key.to_owned(), why: "it can't be sealed".to_owned() })?;
+            .map_err(|_| Error::Value { key: store_key.to_owned(), source: ValueError::Unsealable })?;
         Ok([self.prefix.as_bytes(), &nonce, &text].concat().into())
     }
 

@@ -145,7 +145,7 @@ pub(super) async fn watch(client: &Client, last: &mut i64, until: i64, feed: &mp
     let opened = tokio::time::timeout(PATIENCE, member.watch.watch(outgoing)).await;
     let mut answers = match opened {
         Ok(Ok(answers)) => answers.into_inner(),
-        Ok(Err(status)) => return Err(Error::Store(status.message().to_owned())),
+        Ok(Err(status)) => return Err(Error::Watch(Box::new(status))),
         Err(_) => return Err(Error::StoreTimeout("no watch".to_owned())),
     };
     let mut pending = Pending::default();
@@ -160,15 +160,15 @@ pub(super) async fn watch(client: &Client, last: &mut i64, until: i64, feed: &mp
                     return Err(Error::Compacted);
                 }
                 if answer.canceled {
-                    return Err(Error::Store(format!("the watch was cancelled: {}", answer.cancel_reason)));
+                    return Err(Error::WatchCancelled(answer.cancel_reason));
                 }
                 hand_on(pending.take(answer), last, feed).await?;
                 if *last >= until {
                     return Ok(());
                 }
             }
-            Ok(None) => return Err(Error::Store("the watch ended".to_owned())),
-            Err(status) => return Err(Error::Store(status.message().to_owned())),
+            Ok(None) => return Err(Error::WatchEnded),
+            Err(status) => return Err(Error::Watch(Box::new(status))),
         }
     }
 }

@@ -61,8 +61,7 @@ impl Follower {
 
     async fn follow(&mut self) -> Result<End, Error> {
         let Some(store) = self.ask().await? else { return Ok(End::Foreign) };
-        let mut hints =
-            self.bus.subscribe(store.cluster_id).await.map_err(|error| Error::Store(format!("the bus: {error}")))?;
+        let mut hints = self.bus.subscribe(store.cluster_id).await?;
         let listed = follow::list(&self.client, &self.root, &self.feed).await?;
         let mut sequence = Sequence::new(store.cluster_id, store.incarnation, listed.revision, Instant::now());
         self.catch_up(&mut sequence, listed.target).await?;

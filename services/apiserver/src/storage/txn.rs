@@ -107,7 +107,7 @@ impl Transaction {
             }
         }
         // The comparisons hold now and did not a moment ago: someone put the same version back, which etcd can't.
-        Err(Error::Store("a transaction failed without a reason".to_owned()))
+        Err(Error::Unexplained)
     }
 
     fn compared(&self) -> impl Iterator<Item = (usize, &Change)> {

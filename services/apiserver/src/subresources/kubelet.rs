@@ -70,22 +70,19 @@ pub struct Location {
 impl Kubelets {
     /// From the flags. Without a CA kubelets are not verified, as upstream has it.
     pub fn new(objects: Arc<dyn Objects>, registry: &Registry, config: &Config) -> Result<Self, Error> {
-        let wrong = |why: tls_error::Any| Error::Flag(format!("TLS towards kubelets: {why}"));
         let identity = match (&config.kubelet_client_certificate, &config.kubelet_client_key) {
-            (Some(certificate), Some(key)) => Some(Identity::from_files(certificate, key).map_err(wrong)?),
+            (Some(certificate), Some(key)) => Some(Identity::from_files(certificate, key).map_err(Error::Kubelets)?),
             _ => None,
         };
-        let unverified = tls::insecure_client_config(identity.as_ref(), &["http/1.1"]).map_err(wrong)?;
+        let unverified = tls::insecure_client_config(identity.as_ref(), &["http/1.1"]).map_err(Error::Kubelets)?;
         let tls = match &config.kubelet_certificate_authority {
             Some(path) => {
-                let authorities = Authorities::from_file(path).map_err(wrong)?;
-                tls::client_config(&authorities, identity.as_ref(), &["http/1.1"]).map_err(wrong)?
+                let authorities = Authorities::from_file(path).map_err(Error::Kubelets)?;
+                tls::client_config(&authorities, identity.as_ref(), &["http/1.1"]).map_err(Error::Kubelets)?
             }
             None => unverified.clone(),
         };
-        let nodes = registry
-            .by_resource("", "v1", "nodes")
-            .ok_or_else(|| Error::Flag("the kind of nodes is missing".into()))?;
+        let nodes = registry.by_resource("", "v1", "nodes").ok_or_else(|| Error::Kind("nodes".into()))?;
         Ok(Self {
             objects,
             nodes,
@@ -176,11 +173,6 @@ pub(super) fn is_global_unicast(address: IpAddr) -> bool {
         }
         IpAddr::V6(v6) => !(v6.is_unspecified() || v6.is_loopback() || v6.is_multicast() || v6.is_unicast_link_local()),
     }
-}
-
-/// The harness' error, by the name that it has there.
-mod tls_error {
-    pub(super) use trireme_service::Error as Any;
 }
 
 async fn exchange<S>(stream: S, request: Request<Body>) -> Result<Response<Incoming>, hyper::Error>

@@ -80,7 +80,7 @@ impl Subresources {
     /// Everything from the flags.
     pub fn new(parts: Parts, config: &Config) -> Result<Self, Error> {
         let Parts { objects, registry, auth, chain } = parts;
-        let missing = |what: &str| Error::Flag(format!("the kind of {what} is missing"));
+        let missing = |what: &str| Error::Kind(what.to_owned());
         let issuer = match auth::build::signing_key(config)? {
             None => None,
             Some(key) => {
