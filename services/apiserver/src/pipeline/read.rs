@@ -334,7 +334,7 @@ impl Token {
         if value["v"] != "meta.k8s.io/v1" {
             let version = value["v"].as_str().unwrap_or_default();
             return Err(refuse(format!(
-                "continue key is not valid: server does not recognize this encoded version \"{version}\""
+                "continue key is not valid: server does not recognize this encoded version {version}"
             )));
         }
         let revision = value["rv"].as_i64().unwrap_or(0);

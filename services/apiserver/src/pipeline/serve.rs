@@ -8,9 +8,9 @@ use futures::FutureExt as _;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
+use trireme_machinery::duration;
 use trireme_machinery::fields;
 use trireme_machinery::status::Status;
-use trireme_service::args::parse_duration;
 use trireme_telemetry::{Hop, Kind, Parent, SpanExt as _};
 
 use super::causes::is_component;
@@ -206,9 +206,11 @@ impl Engine {
     fn deadline(&self, request: &Request, arrived: Instant) -> Result<Instant, Status> {
         let most = self.request_timeout;
         let Some(text) = request.param("timeout").filter(|text| !text.is_empty()) else { return Ok(arrived + most) };
-        let asked = parse_duration(text)
-            .map_err(|_| Status::bad_request(format!("invalid timeout specified in the request URL - {text}")))?;
-        Ok(arrived + if asked.is_zero() { most } else { asked.min(most) })
+        let asked = duration::parse(text)
+            .map_err(|why| Status::bad_request(format!("invalid timeout specified in the request URL - {why}")))?;
+        // None, and less than none, are no wish.
+        let asked = u64::try_from(asked).ok().filter(|nanoseconds| *nanoseconds > 0).map(Duration::from_nanos);
+        Ok(arrived + asked.map_or(most, |asked| asked.min(most)))
     }
 
     /// The span of the request, and what it means for the causes of its writes.
