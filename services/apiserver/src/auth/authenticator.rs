@@ -11,8 +11,11 @@ use super::token_file::TokenFile;
 use super::user::{ANONYMOUS, AUTHENTICATED, UserInfo};
 use crate::tokens::ServiceAccountTokens;
 
+/// A token that nobody knows, or that is not for who asks.
+const INVALID: &str = "invalid bearer token";
+
 /// What a request shows of itself, whichever door it came through.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Credentials {
     /// The peer's certificate chain, leaf first; the TLS layer has checked that it holds the leaf's key.
     pub certificates: Vec<CertificateDer<'static>>,
@@ -20,6 +23,18 @@ pub struct Credentials {
     pub authorization: Option<String>,
     /// Names and values of the headers a front proxy may have set; may be all headers.
     pub headers: Vec<(String, String)>,
+}
+
+impl std::fmt::Debug for Credentials {
+    /// What there is, without what is secret in it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("Credentials")
+            .field("certificates", &self.certificates.len())
+            .field("authorization", &self.authorization.is_some())
+            .field("headers", &names)
+            .finish()
+    }
 }
 
 impl Credentials {
@@ -49,6 +64,8 @@ pub struct Authenticator {
     pub certificates: Option<CertificateAuthority>,
     /// Static tokens.
     pub tokens: Arc<TokenFile>,
+    /// The API server's own audiences: those of a token that names none.
+    pub audiences: Vec<String>,
     /// Service account tokens, if keys are configured.
     pub service_accounts: Option<Arc<ServiceAccountTokens>>,
     /// Whether callers without credentials are `system:anonymous`.
@@ -97,13 +114,22 @@ impl Authenticator {
     /// The user of a bearer token for these audiences (none means the API server's own).
     pub fn token(&self, token: &str, audiences: &[String]) -> Result<Authenticated, String> {
         if let Some(user) = self.tokens.user(token) {
-            return Ok(Authenticated { user, audiences: Vec::new() });
+            return agnostic(user, audiences, &self.audiences);
         }
         match &self.service_accounts {
             Some(tokens) => tokens.authenticate(token, audiences),
-            None => Err("unknown bearer token".into()),
+            None => Err(INVALID.into()),
         }
     }
+}
+
+/// A user whose credential knows no audiences: it counts for our own, and for nobody else.
+fn agnostic(user: UserInfo, wanted: &[String], own: &[String]) -> Result<Authenticated, String> {
+    if wanted.is_empty() {
+        return Ok(Authenticated { user, audiences: own.to_vec() });
+    }
+    let audiences: Vec<String> = wanted.iter().filter(|audience| own.contains(audience)).cloned().collect();
+    if audiences.is_empty() { Err(INVALID.into()) } else { Ok(Authenticated { user, audiences }) }
 }
 
 /// Adds the group that every proven user has.
@@ -128,5 +154,27 @@ mod tests {
         assert_eq!(authenticator.authenticate(&Credentials::default()).unwrap(), UserInfo::anonymous());
         assert_eq!(authenticator.authenticate(&with("Basic YTpi")).unwrap(), UserInfo::anonymous());
         assert_eq!(authenticator.authenticate(&with("Bearer nope")).unwrap_err().code(), 401);
+    }
+
+    #[test]
+    fn a_token_without_audiences_counts_for_our_own_only() {
+        let tokens = Arc::new(TokenFile::parse("t,admin,1").unwrap());
+        let audiences = vec!["https://kubernetes.default.svc".to_owned(), "api".to_owned()];
+        let authenticator = Authenticator { tokens, audiences: audiences.clone(), ..Authenticator::default() };
+        let ask = |wanted: &[&str]| {
+            let wanted: Vec<String> = wanted.iter().map(|audience| (*audience).to_owned()).collect();
+            authenticator.token("t", &wanted).map(|proven| proven.audiences)
+        };
+        assert_eq!(ask(&[]).unwrap(), audiences);
+        assert_eq!(ask(&["vault", "api"]).unwrap(), ["api"]);
+        assert_eq!(ask(&["vault"]).unwrap_err(), "invalid bearer token");
+        assert!(authenticator.authenticate(&with("Bearer t")).is_ok());
+    }
+
+    #[test]
+    fn credentials_show_no_secrets() {
+        let headers = vec![("X-Remote-User".to_owned(), "hidden-too".to_owned())];
+        let shown = format!("{:?}", Credentials { headers, ..with("Bearer hidden") });
+        assert!(!shown.contains("hidden"), "{shown}");
     }
 }

@@ -55,6 +55,7 @@ pub fn build(config: &Config, reader: &Arc<dyn Reader>, registry: &Registry) -> 
     if let Some(path) = &config.token_auth_file {
         authenticator.tokens = Arc::new(TokenFile::load(path).map_err(Error::Flag)?);
     }
+    authenticator.audiences = audiences(config);
     let keys = verifying_keys(config)?;
     if !keys.is_empty() {
         let issuers = config.service_account_issuer.clone();

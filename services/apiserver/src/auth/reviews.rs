@@ -165,9 +165,8 @@ impl Reviews {
                 let mut user = proven.user;
                 user.ensure_group(super::user::AUTHENTICATED);
                 let mut status = json!({"authenticated": true, "user": user});
-                let audiences = if proven.audiences.is_empty() { audiences } else { proven.audiences };
-                if !audiences.is_empty() {
-                    status["audiences"] = json!(audiences);
+                if !proven.audiences.is_empty() {
+                    status["audiences"] = json!(proven.audiences);
                 }
                 status
             }

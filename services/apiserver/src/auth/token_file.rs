@@ -18,7 +18,7 @@ impl TokenFile {
         Self::parse(&text).map_err(|e| format!("token file {}: {e}", path.display()))
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut users = HashMap::new();
         for (number, line) in text.lines().enumerate() {
             if line.trim().is_empty() || line.starts_with('#') {
