@@ -8,7 +8,7 @@ use trireme_machinery::status::Status;
 
 use super::attributes::Attributes;
 use super::{
-    certificates, ingress_class, limit_ranger, namespace, node_restriction, node_taint, pod_security, priority,
+    certificates, ingress_class, limit_ranger, namespace, node_audiences, node_restriction, node_taint, pod_security, priority,
     privileged, quota, runtime_class, service_account, storage, tolerations, topology,
 };
 use crate::auth::Authorizer;
@@ -53,11 +53,18 @@ impl Chain {
         let kind = |group: &str, plural: &str| registry.by_resource(group, "v1", plural).ok_or_else(missing);
         let objects = || objects.clone();
         let (nodes, pods) = (kind("", "nodes")?, kind("", "pods")?);
+        let audiences = node_audiences::Audiences::new(
+            objects(),
+            authorizer.clone(),
+            kind("", "persistentvolumeclaims")?,
+            kind("", "persistentvolumes")?,
+            kind("storage.k8s.io", "csidrivers")?,
+        );
         let mut plugins: Vec<Arc<dyn Plugin>> = vec![
             Arc::new(namespace::NamespaceLifecycle::new(objects(), kind("", "namespaces")?)),
             Arc::new(limit_ranger::LimitRanger::new(objects(), kind("", "limitranges")?)),
             Arc::new(service_account::ServiceAccount::new(objects(), kind("", "serviceaccounts")?)),
-            Arc::new(node_restriction::NodeRestriction::new(objects(), pods, nodes.clone())),
+            Arc::new(node_restriction::NodeRestriction::new(objects(), pods, nodes.clone(), audiences)),
             Arc::new(node_taint::TaintNodesByCondition),
             Arc::new(pod_security::PodSecurity::new(objects(), kind("", "namespaces")?)),
             Arc::new(priority::Priority::new(objects(), kind("scheduling.k8s.io", "priorityclasses")?)),

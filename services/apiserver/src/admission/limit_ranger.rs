@@ -9,6 +9,7 @@ use trireme_machinery::meta;
 use trireme_machinery::quantity::Quantity;
 use trireme_machinery::status::Status;
 
+use super::limits::Limits;
 use super::pod::{items, text};
 use super::resources::{self, Resources};
 use super::{Attributes, Operation, Plugin};
@@ -18,19 +19,18 @@ const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
 /// The plugin.
 pub struct LimitRanger {
-    objects: Arc<dyn Objects>,
-    ranges: Arc<Kind>,
+    ranges: Limits,
 }
 
 impl LimitRanger {
-    /// Reads `ranges` from the cache.
+    /// Reads `ranges` from the cache, and from the store where it has none.
     #[must_use]
     pub fn new(objects: Arc<dyn Objects>, ranges: Arc<Kind>) -> Self {
-        Self { objects, ranges }
+        Self { ranges: Limits::new(objects, ranges) }
     }
 
-    fn ranges(&self, namespace: &str) -> Vec<Value> {
-        self.objects.reader().list(&self.ranges, Some(namespace)).iter().map(|range| range.value()).collect()
+    async fn ranges(&self, attributes: &Attributes<'_>) -> Result<Vec<Value>, Status> {
+        Ok(self.ranges.of(attributes.namespace).await?.iter().map(|range| range.value()).collect())
     }
 }
 
@@ -56,7 +56,7 @@ impl Plugin for LimitRanger {
         if !applies(attributes) || attributes.kind.plural != "pods" {
             return Ok(());
         }
-        let ranges = self.ranges(attributes.namespace);
+        let ranges = self.ranges(attributes).await?;
         if let Some(pod) = attributes.object.as_deref_mut() {
             ranges.iter().for_each(|range| set_defaults(range, pod));
         }
@@ -67,7 +67,7 @@ impl Plugin for LimitRanger {
         if !applies(attributes) {
             return Ok(());
         }
-        for range in self.ranges(attributes.namespace) {
+        for range in self.ranges(attributes).await? {
             let errors = if attributes.kind.plural == "pods" {
                 check_pod(&range, &attributes.object()["spec"])
             } else {
@@ -216,6 +216,7 @@ fn ratio(of: &str, resource: &str, bound: &Quantity, asked: &Asked) -> Option<St
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::testing::Behind;
     use serde_json::json;
 
     fn container(requests: Value, limits: Value) -> Value {
@@ -237,6 +238,34 @@ mod tests {
             check_pod(&times, &spec),
             ["cpu max limit to request ratio per Container is 2, but provided ratio is 10.000000"]
         );
+    }
+
+    #[tokio::test]
+    async fn a_range_that_the_cache_lacks_is_read_from_the_store() {
+        let mut range = range(json!({"type": "Pod", "max": {"cpu": "1"}}));
+        range["apiVersion"] = json!("v1");
+        range["kind"] = json!("LimitRange");
+        range["metadata"] = json!({"name": "r", "namespace": "new"});
+        let registry = trireme_kinds::Registry::builtin();
+        let ranges = registry.by_resource("", "v1", "limitranges").unwrap();
+        let plugin = LimitRanger::new(Behind::unseen(vec![range]), ranges);
+        let context = crate::pipeline::Context::internal("test");
+        let mut pod =
+            json!({"metadata": {"name": "p"}, "spec": {"containers": [container(json!({}), json!({"cpu": "2"}))]}});
+        let attributes = Attributes {
+            context: &context,
+            kind: &registry.by_resource("", "v1", "pods").unwrap(),
+            operation: Operation::Create,
+            subresource: "",
+            namespace: "new",
+            name: "",
+            object: Some(&mut pod),
+            old: None,
+            options: &Value::Null,
+            dry_run: false,
+        };
+        let refused = plugin.validate(&attributes).await.unwrap_err();
+        assert!(refused.message.contains("maximum cpu usage per Pod is 1, but limit is 2"), "{refused:?}");
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! | [`namespace`] NamespaceLifecycle | nothing is created in a namespace that is absent or going |
 //! | [`limit_ranger`] LimitRanger | defaults and bounds of resources |
 //! | [`service_account`] ServiceAccount | every Pod has an account, its token and its pull secrets |
-//! | [`node_restriction`] NodeRestriction | a kubelet writes about itself and its pods only |
+//! | [`node_restriction`] NodeRestriction | a kubelet writes about itself and its pods only, and gets tokens for [`node_audiences`] of their volumes |
 //! | [`node_taint`] TaintNodesByCondition | a new Node starts not ready |
 //! | [`pod_security`] PodSecurity | the Pod Security Standards of a namespace |
 //! | [`priority`] Priority | a Pod's number from its class |
@@ -26,7 +26,9 @@ mod chain;
 pub mod certificates;
 pub mod ingress_class;
 pub mod limit_ranger;
+mod limits;
 pub mod namespace;
+pub mod node_audiences;
 pub mod node_restriction;
 pub mod node_taint;
 pub mod pod;
@@ -43,3 +45,6 @@ pub mod topology;
 
 pub use attributes::{Attributes, Operation};
 pub use chain::{Chain, Plugin};
+
+#[cfg(test)]
+pub(crate) mod testing;

@@ -9,6 +9,7 @@ use trireme_kinds::Kind;
 use trireme_machinery::meta;
 use trireme_machinery::status::Status;
 
+use super::node_audiences::Audiences;
 use super::pod::{self, items, text};
 use super::{Attributes, Operation, Plugin};
 use crate::auth::node::LEASE_NAMESPACE;
@@ -20,13 +21,14 @@ pub struct NodeRestriction {
     objects: Arc<dyn Objects>,
     pods: Arc<Kind>,
     nodes: Arc<Kind>,
+    audiences: Audiences,
 }
 
 impl NodeRestriction {
     /// Reads `pods` and `nodes` from the cache.
     #[must_use]
-    pub fn new(objects: Arc<dyn Objects>, pods: Arc<Kind>, nodes: Arc<Kind>) -> Self {
-        Self { objects, pods, nodes }
+    pub fn new(objects: Arc<dyn Objects>, pods: Arc<Kind>, nodes: Arc<Kind>, audiences: Audiences) -> Self {
+        Self { objects, pods, nodes, audiences }
     }
 
     fn pod(&self, namespace: &str, name: &str) -> Result<Value, Status> {
@@ -140,7 +142,8 @@ impl NodeRestriction {
                  The object might have been deleted and then recreated"
             )));
         }
-        own(&pod, node, || a.forbidden("node requested token bound to a pod scheduled on a different node"))
+        own(&pod, node, || a.forbidden("node requested token bound to a pod scheduled on a different node"))?;
+        self.audiences.check(&pod, a).map_err(|why| a.forbidden(why))
     }
 }
 

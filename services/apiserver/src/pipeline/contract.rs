@@ -38,6 +38,9 @@ pub trait Objects: Send + Sync {
     /// One object, linearizable.
     async fn get(&self, kind: &Arc<Kind>, namespace: &str, name: &str) -> Result<Arc<Stored>, Status>;
 
+    /// The objects of a kind in a namespace, linearizable, ordered by key.
+    async fn list(&self, kind: &Arc<Kind>, namespace: &str) -> Result<Vec<Arc<Stored>>, Status>;
+
     /// Creates an object.
     async fn create(
         &self,

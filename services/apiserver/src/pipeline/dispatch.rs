@@ -197,6 +197,11 @@ impl Objects for Engine {
         self.get_object(&context, &place(kind, namespace, name), None).await
     }
 
+    async fn list(&self, kind: &Arc<Kind>, namespace: &str) -> Result<Vec<Arc<Stored>>, Status> {
+        let context = Context::internal("apiserver");
+        Ok(self.list_objects(&context, &place(kind, namespace, ""), &ListOptions::default()).await?.items)
+    }
+
     async fn create(
         &self,
         context: &Context,

@@ -18,6 +18,7 @@ use trireme_machinery::path::Path;
 use trireme_machinery::status::Status;
 
 use super::{Attributes, Operation, Plugin};
+use crate::auth::user::quoted;
 use crate::pipeline::Objects;
 use standard::{Level, Policy};
 
@@ -39,17 +40,20 @@ struct Policies {
 }
 
 impl PodSecurity {
-    /// Reads `namespaces` from the cache.
+    /// Reads `namespaces` from the cache, and from the store where it lacks one.
     #[must_use]
     pub fn new(objects: Arc<dyn Objects>, namespaces: Arc<Kind>) -> Self {
         Self { objects, namespaces }
     }
 
-    fn policies(&self, namespace: &str) -> Policies {
-        let stored = self.objects.reader().get(&self.namespaces, "", namespace);
-        let labels = stored
-            .map(|stored| stored.labels.iter().map(|(k, v)| (k.to_string(), Value::String(v.to_string()))).collect());
-        policies(&labels.unwrap_or_default()).0
+    /// What the namespace asks for. One that is not there, or can't be read, is no namespace that asks for nothing.
+    async fn policies(&self, namespace: &str) -> Result<Policies, Status> {
+        let stored = match self.objects.reader().get(&self.namespaces, "", namespace) {
+            Some(stored) => stored,
+            None => self.objects.get(&self.namespaces, "", namespace).await?,
+        };
+        let labels = stored.labels.iter().map(|(k, v)| (k.to_string(), Value::String(v.to_string()))).collect();
+        Ok(policies(&labels).0)
     }
 }
 
@@ -130,7 +134,19 @@ impl Plugin for PodSecurity {
                 return Ok(());
             }
         }
-        let policies = self.policies(attributes.namespace);
+        let policies = match self.policies(attributes.namespace).await {
+            Ok(policies) => policies,
+            Err(why) => {
+                let failed = format!("failed to lookup namespace {}", quoted(attributes.namespace));
+                if is_pod {
+                    tracing::warn!(namespace = attributes.namespace, why = why.message, "PodSecurity has no namespace");
+                    return Err(Status::internal(failed));
+                }
+                // Nothing is refused here, so nothing slips through.
+                attributes.context.annotate("pod-security.kubernetes.io/error", format!("{failed}: {}", why.message));
+                return Ok(());
+            }
+        };
         if is_pod && let Err(why) = policies.enforce.check(meta, spec) {
             let policy = &policies.enforce;
             return Err(attributes.forbidden(format!("violates PodSecurity \"{policy}\": {why}")));
@@ -166,6 +182,7 @@ fn check_namespace(attributes: &Attributes<'_>) -> Result<(), Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::testing::Behind;
     use serde_json::json;
 
     fn restricted(spec: Value) -> String {
@@ -194,6 +211,38 @@ mod tests {
             "containers": [{"name": "c", "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}],
         });
         assert_eq!(policy.check(&Value::Null, &spec), Ok(()));
+    }
+
+    async fn create(objects: Arc<dyn Objects>) -> Result<(), Status> {
+        let registry = trireme_kinds::Registry::builtin();
+        let plugin = PodSecurity::new(objects, registry.by_resource("", "v1", "namespaces").unwrap());
+        let context = crate::pipeline::Context::internal("test");
+        let mut pod = json!({"metadata": {"name": "p"}, "spec": {"hostPID": true, "containers": [{"name": "c"}]}});
+        let attributes = Attributes {
+            context: &context,
+            kind: &registry.by_resource("", "v1", "pods").unwrap(),
+            operation: Operation::Create,
+            subresource: "",
+            namespace: "new",
+            name: "",
+            object: Some(&mut pod),
+            old: None,
+            options: &Value::Null,
+            dry_run: false,
+        };
+        plugin.validate(&attributes).await
+    }
+
+    #[tokio::test]
+    async fn a_namespace_that_the_cache_lacks_is_read_from_the_store() {
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": "new", "labels": {"pod-security.kubernetes.io/enforce": "baseline"}},
+        });
+        let refused = create(Behind::unseen(vec![namespace])).await.unwrap_err();
+        assert!(refused.message.contains("violates PodSecurity \"baseline:latest\": host namespaces"), "{refused:?}");
+        let refused = create(Behind::unseen(Vec::new())).await.unwrap_err();
+        assert!(refused.message.contains("failed to lookup namespace \"new\""), "{refused:?}");
     }
 
     #[test]

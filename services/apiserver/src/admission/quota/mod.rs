@@ -15,6 +15,7 @@ use trireme_machinery::meta;
 use trireme_machinery::quantity::Quantity;
 use trireme_machinery::status::Status;
 
+use super::limits::Limits;
 use super::resources::{self, Resources};
 use super::{Attributes, Operation, Plugin};
 use crate::pipeline::Objects;
@@ -23,13 +24,14 @@ use crate::pipeline::Objects;
 pub struct ResourceQuota {
     objects: Arc<dyn Objects>,
     quotas: Arc<Kind>,
+    limits: Limits,
 }
 
 impl ResourceQuota {
     /// Charges `quotas`.
     #[must_use]
     pub fn new(objects: Arc<dyn Objects>, quotas: Arc<Kind>) -> Self {
-        Self { objects, quotas }
+        Self { limits: Limits::new(objects.clone(), quotas.clone()), objects, quotas }
     }
 
     /// What the write costs this quota; nothing if the quota does not look at it.
@@ -106,7 +108,7 @@ impl Plugin for ResourceQuota {
         if attributes.operation == Operation::Update && !usage::changes(attributes.kind) && !resized {
             return Ok(());
         }
-        let quotas = self.objects.reader().list(&self.quotas, Some(attributes.namespace));
+        let quotas = self.limits.of(attributes.namespace).await?;
         let mut charges = Vec::new();
         for quota in quotas.iter().map(|quota| quota.value()) {
             if let Some(cost) = Self::charge(attributes, &quota)? {
@@ -135,5 +137,42 @@ impl Plugin for ResourceQuota {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::testing::Behind;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn a_quota_that_the_cache_lacks_is_read_from_the_store() {
+        let quota = json!({
+            "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "new"},
+            "spec": {"hard": {"pods": "1"}}, "status": {"hard": {"pods": "1"}, "used": {"pods": "1"}},
+        });
+        let registry = trireme_kinds::Registry::builtin();
+        let quotas = registry.by_resource("", "v1", "resourcequotas").unwrap();
+        let plugin = ResourceQuota::new(Behind::unseen(vec![quota]), quotas);
+        let context = crate::pipeline::Context::internal("test");
+        let mut pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}});
+        let attributes = Attributes {
+            context: &context,
+            kind: &registry.by_resource("", "v1", "pods").unwrap(),
+            operation: Operation::Create,
+            subresource: "",
+            namespace: "new",
+            name: "",
+            object: Some(&mut pod),
+            old: None,
+            options: &Value::Null,
+            dry_run: false,
+        };
+        let refused = plugin.validate(&attributes).await.unwrap_err();
+        assert!(
+            refused.message.contains("exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"),
+            "{refused:?}"
+        );
     }
 }
