@@ -8,8 +8,8 @@ use trireme_machinery::status::Status;
 
 use super::attributes::Attributes;
 use super::{
-    certificates, ingress_class, limit_ranger, namespace, node_audiences, node_restriction, node_taint, pod_security, priority,
-    privileged, quota, runtime_class, service_account, storage, tolerations, topology,
+    certificates, ingress_class, limit_ranger, namespace, node_audiences, node_restriction, node_taint, pod_security,
+    priority, privileged, quota, runtime_class, service_account, storage, tolerations, topology,
 };
 use crate::auth::Authorizer;
 use crate::config::Config;
@@ -49,8 +49,8 @@ impl Chain {
         registry: &Registry,
         config: &Config,
     ) -> Result<Self, Error> {
-        let missing = || Error::Flag("a kind that admission needs is missing".into());
-        let kind = |group: &str, plural: &str| registry.by_resource(group, "v1", plural).ok_or_else(missing);
+        let missing = |plural: &str| Error::Kind(plural.to_owned());
+        let kind = |group: &str, plural: &str| registry.by_resource(group, "v1", plural).ok_or_else(|| missing(plural));
         let objects = || objects.clone();
         let (nodes, pods) = (kind("", "nodes")?, kind("", "pods")?);
         let audiences = node_audiences::Audiences::new(

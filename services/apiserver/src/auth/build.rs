@@ -33,8 +33,7 @@ pub struct Parts {
 pub fn build(config: &Config, reader: &Arc<dyn Reader>, registry: &Registry) -> Result<Parts, Error> {
     let rules = policy::node_rules();
     let node = Arc::new(NodeAuthorizer::new(reader.clone(), registry, rules));
-    let rbac =
-        Rbac::new(reader.clone(), registry).ok_or_else(|| Error::Flag("the kinds of RBAC are missing".into()))?;
+    let rbac = Rbac::new(reader.clone(), registry).ok_or_else(|| Error::Kind("roles or of their bindings".into()))?;
     let modes = Mode::parse(&config.authorization_mode.join(",")).map_err(Error::Flag)?;
     let authorizer = Authorizer::new(modes, node, Arc::new(rbac));
 
@@ -104,5 +103,5 @@ fn authority(path: &Path) -> Result<CertificateAuthority, Error> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|why| Error::File { path: path.to_owned(), why: why.to_string() })
+    std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })
 }
