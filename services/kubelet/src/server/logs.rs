@@ -1,5 +1,6 @@
 //! Logs of containers, in the format that CRI runtimes write: `<time> <stdout|stderr> <P|F> <text>`.
 
+use super::log_watch::{Watch, Woken};
 use crate::cri::Cri;
 use crate::cri::state::Stage;
 use crate::pod::view;
@@ -10,11 +11,8 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncSeekExt as _, BufReader};
 
-/// A followed log is looked at this often.
-const POLL: Duration = Duration::from_millis(100);
 const BLOCK: u64 = 64 << 10;
 /// Lines are collected up to this size before they are sent.
 const CHUNK: usize = 32 << 10;
@@ -212,6 +210,7 @@ impl Writer {
 pub fn stream(cri: Cri, window: Window, options: Options) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
     async_stream::try_stream! {
         let mut writer = Writer::new(options.clone());
+        let mut watch = options.follow.then(|| Watch::new(&window.path));
         let Some(mut file) = open(&window.path, options.tail).await? else { return };
         let mut line = Vec::new();
         let mut ended = false;
@@ -231,10 +230,10 @@ pub fn stream(cri: Cri, window: Window, options: Options) -> impl Stream<Item = 
             if !writer.out.is_empty() {
                 yield writer.take();
             }
-            if !options.follow {
-                break;
-            }
+            let Some(waits) = &mut watch else { break };
             if let Some(newer) = file.replaced(&window.path).await? {
+                // Both before it is read: what is written in between wakes.
+                *waits = Watch::new(&window.path);
                 file = newer;
                 line.clear();
                 continue;
@@ -242,15 +241,15 @@ pub fn stream(cri: Cri, window: Window, options: Options) -> impl Stream<Item = 
             if ended {
                 break;
             }
+            if waits.wait().await == Woken::Changed {
+                continue;
+            }
             let running = cri.container_status(&window.container_id).await;
             ended = match running {
                 Ok(Some(status)) => Stage::from(status.state()) != Stage::Running,
                 Ok(None) => true,
                 Err(_) => false,
             };
-            if !ended {
-                tokio::time::sleep(POLL).await;
-            }
         }
         if !writer.out.is_empty() {
             yield writer.take();

@@ -8,6 +8,7 @@ mod access;
 mod bridge;
 mod forward;
 pub mod healthz;
+mod log_watch;
 pub mod logs;
 mod outcome;
 mod remote;
