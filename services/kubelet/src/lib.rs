@@ -68,6 +68,11 @@ pub async fn run(context: Context, config: Config) -> Result<()> {
     tracing::info!(runtime = cri.identity().name, version = cri.identity().version, "the runtime speaks CRI v1");
     let volumes = VolumeRoot::open(&config.root_dir)?;
     volumes::make_closed(&config.pod_log_dir)?;
+    if let Some(links) = config.container_log_links.clone()
+        && let Err(error) = tokio::task::spawn_blocking(move || pod::leftovers::sweep(&links)).await
+    {
+        tracing::warn!(%error, "links to logs that are gone were not looked for");
+    }
 
     let tasks = Tasks::from(context.tasks.clone());
     let client = connect(&config)?;

@@ -51,7 +51,8 @@ async fn rotate(cri: &Cri, id: &str, path: &Path, max_files: usize) -> Result<()
     Ok(())
 }
 
-fn set_aside(path: &Path) -> Vec<PathBuf> {
+/// What was put aside of a log.
+pub(crate) fn set_aside(path: &Path) -> Vec<PathBuf> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
         return Vec::new();
     };

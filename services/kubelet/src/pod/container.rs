@@ -3,7 +3,7 @@
 use super::env::{self, Env};
 use super::resources;
 use super::security::{self, ImageUser};
-use super::view;
+use super::{termination, view};
 use crate::cri::names;
 use crate::error::{Error, Result};
 use k8s_openapi::api::core::v1::{Container, Pod};
@@ -90,7 +90,7 @@ fn termination_log(container: &Container, pod_dir: &Path) -> Result<Option<pb::M
     if path.is_empty() {
         return Ok(None);
     }
-    let dir = pod_dir.join("containers").join(&container.name);
+    let dir = termination::directory(pod_dir, &container.name);
     std::fs::create_dir_all(&dir).map_err(|error| Error::io("create", &dir, error))?;
     let file = dir.join(&uuid::Uuid::new_v4().simple().to_string()[..8]);
     std::fs::write(&file, "").map_err(|error| Error::io("create", &file, error))?;
@@ -98,7 +98,7 @@ fn termination_log(container: &Container, pod_dir: &Path) -> Result<Option<pb::M
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666))
         .map_err(|error| Error::io("change the mode of", &file, error))?;
     Ok(Some(pb::Mount {
-        container_path: path.to_owned(),
+        container_path: if path.starts_with('/') { path.to_owned() } else { format!("/{path}") },
         host_path: file.to_string_lossy().into_owned(),
         ..Default::default()
     }))

@@ -1,14 +1,18 @@
 //! What is left of a Pod in the runtime and is not needed any more.
 
+use super::leftovers;
 use crate::cri::Cri;
 use crate::cri::state::{PodState, Stage};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::host::Host;
+use k8s_openapi::api::core::v1::Pod;
 
 /// The newest dead container of a name is kept for its logs and exit code, and so is the one before a running one.
 const KEEP: usize = 2;
 
-/// Removes old attempts of containers, and sandboxes that were replaced and hold nothing.
-pub(super) async fn old_attempts(cri: &Cri, state: &PodState) -> Result<()> {
+/// Removes old attempts of containers with their files, and sandboxes that were replaced and hold nothing.
+pub(super) async fn old_attempts(host: &Host, pod: &Pod, state: &PodState) -> Result<()> {
+    let cri = &host.cri;
     let mut seen: std::collections::HashMap<&str, usize> = std::collections::HashMap::new();
     let mut kept_sandboxes = std::collections::HashSet::new();
     for run in &state.containers {
@@ -16,6 +20,9 @@ pub(super) async fn old_attempts(cri: &Cri, state: &PodState) -> Result<()> {
         *count += 1;
         if *count > KEEP && matches!(run.stage, Stage::Exited | Stage::Created) {
             tolerate(cri.remove_container(&run.id).await)?;
+            let files = leftovers::of_container(host, pod, run);
+            let removed = tokio::task::spawn_blocking(move || leftovers::remove(&files)).await;
+            removed.map_err(|error| Error::Pod(format!("files of a container were not removed: {error}")))?;
         } else {
             kept_sandboxes.insert(run.sandbox_id.as_str());
         }

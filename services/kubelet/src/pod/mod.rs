@@ -15,6 +15,7 @@ mod gc;
 mod hooks;
 pub mod images;
 mod kill;
+pub(crate) mod leftovers;
 pub mod plan;
 pub mod qos;
 pub mod report;

@@ -6,7 +6,7 @@ use super::plan::KillReason;
 use super::security::ImageUser;
 use super::status::StartFailure;
 use super::view::{self, Role};
-use super::{env, hooks, kill};
+use super::{env, hooks, kill, leftovers};
 use crate::cri::state::{ContainerState, PodState, Stage};
 use crate::error::Error;
 use crate::host::Host;
@@ -60,7 +60,12 @@ pub(super) async fn start(
     event("Created", "Container created");
     host.cri.start_container(&id).await.map_err(|error| refuse(host, pod, container, "RunContainerError", &error))?;
     event("Started", "Container started");
-    link_log(host, pod, container, &id, &log_root, restart_count);
+    if let Some(links) = &host.config.container_log_links {
+        let log = log_root.join(container::log_path(&container.name, restart_count));
+        if let Err(error) = leftovers::link_log(links, pod, &container.name, &id, &log) {
+            tracing::debug!(%error, "no link to the log");
+        }
+    }
     post_start(host, pod, container, sandbox, id).await
 }
 
@@ -112,17 +117,6 @@ fn target_of(pod: &Pod, container: &Container, state: &PodState) -> Option<Strin
     let all = view::spec(pod).ephemeral_containers.as_deref().unwrap_or_default();
     let target = all.iter().find(|one| one.name == container.name)?.target_container_name.as_deref()?;
     state.latest(target).filter(|run| run.stage == Stage::Running).map(|run| run.id.clone())
-}
-
-/// Log collectors look for containers by name in one folder.
-fn link_log(host: &Host, pod: &Pod, container: &Container, id: &str, logs: &std::path::Path, restart_count: u32) {
-    let Some(dir) = &host.config.container_log_links else { return };
-    let name = format!("{}_{}_{}-{id}.log", view::name(pod), view::namespace(pod), container.name);
-    let target = logs.join(container::log_path(&container.name, restart_count));
-    let made = std::fs::create_dir_all(dir).and_then(|()| std::os::unix::fs::symlink(&target, dir.join(name)));
-    if let Err(error) = made {
-        tracing::debug!(%error, "no link to the log");
-    }
 }
 
 async fn post_start(

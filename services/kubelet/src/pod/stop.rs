@@ -3,7 +3,7 @@
 use super::report::{Report, Target};
 use super::sync::{Course, Desired, Life, Next};
 use super::view;
-use super::{container, gc, kill};
+use super::{container, gc, kill, leftovers};
 use crate::cri::state::PodState;
 use crate::error::{Error, Result};
 use crate::probe::{Results, Watchers};
@@ -45,7 +45,11 @@ impl Life {
         let state = self.observe(pod).await?;
         gc::everything(&host.cri, &state).await?;
         let logs = container::log_directory(&host.config.pod_log_dir, pod);
+        let links = host.config.container_log_links.clone();
         blocking(move || {
+            if let Some(links) = links {
+                leftovers::remove(&leftovers::links_into(&links, &logs));
+            }
             match std::fs::remove_dir_all(&logs) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     tracing::info!(%error, path = %logs.display(), "logs were not removed");

@@ -13,7 +13,7 @@ use super::view::{self, spec};
 use super::written::Written;
 use super::{gc, termination};
 use crate::cri::state::{PodState, Stage};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::probe::{Results, Watchers};
 use crate::volumes::{Tokens, Volumes};
@@ -168,7 +168,14 @@ impl Life {
 
     pub(super) async fn observe(&self, pod: &Pod) -> Result<PodState> {
         let mut state = self.host.cri.pod_state(view::uid(pod)).await?;
-        termination::enrich(&mut state);
+        if state.containers.iter().any(|run| run.stage == Stage::Exited) {
+            let dir = self.host.volumes.pod_dir(view::uid(pod));
+            let read = tokio::task::spawn_blocking(move || {
+                termination::enrich(&mut state, &dir);
+                state
+            });
+            state = read.await.map_err(|error| Error::Pod(format!("last words were not read: {error}")))?;
+        }
         Ok(state)
     }
 
@@ -212,7 +219,7 @@ impl Life {
             state = self.observe(pod).await?;
             self.tell(desired, self.status(pod, &state, results, false), &state);
             self.adjust_watchers(pod, &state, results, false, report_probe);
-            gc::old_attempts(&self.host.cri, &state).await?;
+            gc::old_attempts(&self.host, pod, &state).await?;
             acted?;
         } else {
             self.forget_failures(&state);
