@@ -1,7 +1,10 @@
 //! Flags, and upstream's KubeletConfiguration.
 
+mod unread;
+
 use crate::cgroup::{self, Driver};
 use crate::error::{Error, Result};
+use crate::pod::pulled::Verification;
 use crate::thresholds::Thresholds;
 use clap::Parser;
 use serde::Deserialize;
@@ -98,6 +101,12 @@ pub struct Flags {
     /// Below what of a resource the node is under pressure [default: memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%]
     #[arg(long, value_name = "SIGNAL<AMOUNT,…")]
     pub eviction_hard: Option<String>,
+    /// How long a pressure of the node is told after it ended [default: 5m]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub eviction_pressure_transition_period: Option<Duration>,
+    /// Sysctls (or beginnings of their names with a *) that Pods may set besides the safe ones
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub allowed_unsafe_sysctls: Vec<String>,
     /// Only for compatibility: the runtime knows its pause image
     #[arg(long, value_name = "IMAGE", hide = true)]
     pub pod_infra_container_image: Option<String>,
@@ -106,7 +115,7 @@ pub struct Flags {
     pub volume_plugin_dir: Option<PathBuf>,
 }
 
-/// The part of `kubelet.config.k8s.io/v1beta1` that is read; the rest is left unread, as its features are absent.
+/// The part of `kubelet.config.k8s.io/v1beta1` that is read; [`unread`] looks at the rest.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct File {
@@ -139,7 +148,12 @@ struct File {
     system_reserved: BTreeMap<String, String>,
     kube_reserved: BTreeMap<String, String>,
     eviction_hard: BTreeMap<String, String>,
+    eviction_pressure_transition_period: Option<String>,
+    #[serde(rename = "providerID")]
     provider_id: Option<String>,
+    allowed_unsafe_sysctls: Vec<String>,
+    image_pull_credentials_verification_policy: String,
+    preloaded_images_verification_allowlist: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -216,6 +230,12 @@ pub struct Config {
     pub reserved: Vec<(String, String)>,
     /// Below what the node is under pressure.
     pub thresholds: Thresholds,
+    /// How long a pressure is told after it ended.
+    pub pressure_period: Duration,
+    /// Sysctls that Pods may set besides the safe ones.
+    pub allowed_unsafe_sysctls: Vec<String>,
+    /// Which images a Pod must prove that it may have.
+    pub verification: Verification,
 }
 
 impl Config {
@@ -245,12 +265,25 @@ impl Config {
         let pod_log_dir = flags.pod_log_dir.or(file.pod_logs_dir).unwrap_or_else(|| default_logs.to_owned());
         let cert = flags.tls_cert_file.or(file.tls_cert_file);
         let key = flags.tls_private_key_file.or(file.tls_private_key_file);
+        if cert.is_some() != key.is_some() {
+            return Err(Error::Config(
+                "--tls-cert-file and --tls-private-key-file are given both or not at all".into(),
+            ));
+        }
         let frequency = file.node_status_update_frequency.map(|text| parse_duration(&text)).transpose();
         let frequency = frequency.map_err(|error| Error::Config(format!("nodeStatusUpdateFrequency: {error}")))?;
         let driver = flags.cgroup_driver.or(file.cgroup_driver).map(|name| cgroup::driver(&name)).transpose()?;
         let bytes = |text: String| trireme_machinery::quantity::Quantity::parse(&text).map(|quantity| quantity.value());
         let log_max = file.container_log_max_size.map(bytes).transpose();
         let log_max = log_max.map_err(|error| Error::Config(format!("containerLogMaxSize: {error}")))?;
+        let period = file.eviction_pressure_transition_period.map(|text| parse_duration(&text)).transpose();
+        let period = period.map_err(|error| Error::Config(format!("evictionPressureTransitionPeriod: {error}")))?;
+        let verification = Verification::of(
+            &file.image_pull_credentials_verification_policy,
+            &file.preloaded_images_verification_allowlist,
+        )?;
+        reservable("systemReserved", &file.system_reserved)?;
+        reservable("kubeReserved", &file.kube_reserved)?;
         let thresholds = match &flags.eviction_hard {
             Some(text) => Thresholds::parse(text)?,
             None => Thresholds::of(file.eviction_hard)?,
@@ -304,8 +337,32 @@ impl Config {
             log_max_files: file.container_log_max_files.unwrap_or(5).max(2),
             reserved: file.system_reserved.into_iter().chain(file.kube_reserved).chain(thresholds.reserved()).collect(),
             thresholds,
+            // As upstream takes it, none is the default.
+            pressure_period: flags
+                .eviction_pressure_transition_period
+                .or(period)
+                .filter(|period| !period.is_zero())
+                .unwrap_or(Duration::from_secs(300)),
+            allowed_unsafe_sysctls: match flags.allowed_unsafe_sysctls.is_empty() {
+                true => file.allowed_unsafe_sysctls,
+                false => flags.allowed_unsafe_sysctls,
+            },
+            verification,
         })
     }
+}
+
+/// Amounts only: a share of what would have to be said for each resource, and upstream takes none.
+fn reservable(field: &str, amounts: &BTreeMap<String, String>) -> Result<()> {
+    for (name, amount) in amounts {
+        if !matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage" | "pid") {
+            return Err(Error::Config(format!("{field}: cannot reserve \"{name}\" resource")));
+        }
+        trireme_machinery::quantity::Quantity::parse(amount).map_err(|error| {
+            Error::Config(format!("{field}: failed to parse quantity \"{amount}\" for \"{name}\" resource: {error}"))
+        })?;
+    }
+    Ok(())
 }
 
 fn read(path: &Path) -> Result<File> {
@@ -324,6 +381,9 @@ fn read(path: &Path) -> Result<File> {
             file.kind
         )));
     }
+    let all: serde_json::Value = serde_saphyr::from_str(&text)
+        .map_err(|error| Error::Config(format!("--config={}: {error}", path.display())))?;
+    unread::check(path, &all)?;
     Ok(file)
 }
 
@@ -374,5 +434,37 @@ mod tests {
         assert_eq!(config.healthz, (Ipv4Addr::LOCALHOST.into(), 10248), "upstream's");
         let flags = Flags::parse_from(["x", "--hostname-override", "not_valid"]);
         assert!(Config::resolve(&flags).is_err());
+    }
+
+    fn of_file(text: &str, flags: &[&str]) -> Result<Config> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.yaml");
+        let head = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n";
+        std::fs::write(&path, format!("{head}{text}")).unwrap();
+        let given = ["x", "--hostname-override=n1", "--config", path.to_str().unwrap()];
+        Config::resolve(&Flags::parse_from(given.iter().chain(flags)))
+    }
+
+    #[test]
+    fn what_has_no_effect_is_not_taken_silently() {
+        assert!(of_file("podPidsLimit: 100\n", &[]).unwrap_err().to_string().contains("podPidsLimit"));
+        assert!(of_file("systemReserved: {cpu: 10%}\n", &[]).unwrap_err().to_string().contains("10%"));
+        assert!(of_file("kubeReserved: {gpu: \"1\"}\n", &[]).is_err());
+        assert!(of_file("imagePullCredentialsVerificationPolicy: Sometimes\n", &[]).is_err());
+        let lone = of_file("", &["--tls-cert-file=/c"]).unwrap_err().to_string();
+        assert!(lone.contains("--tls-private-key-file"), "{lone}");
+        assert!(of_file("tlsPrivateKeyFile: /k\n", &[]).is_err());
+        assert!(of_file("tlsPrivateKeyFile: /k\n", &["--tls-cert-file=/c"]).is_ok());
+    }
+
+    #[test]
+    fn what_is_read() {
+        let text =
+            "allowedUnsafeSysctls: [net.core.somaxconn]\nevictionPressureTransitionPeriod: 30s\nproviderID: a://b\n";
+        let config = of_file(text, &[]).unwrap();
+        assert_eq!(config.allowed_unsafe_sysctls, ["net.core.somaxconn"]);
+        assert_eq!((config.pressure_period, config.provider_id.as_deref()), (Duration::from_secs(30), Some("a://b")));
+        let config = of_file("evictionPressureTransitionPeriod: 0s\n", &[]).unwrap();
+        assert_eq!(config.pressure_period, Duration::from_secs(300), "upstream's default");
     }
 }

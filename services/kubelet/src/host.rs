@@ -1,5 +1,6 @@
 //! What all Pods of a node share. Everything in here is immutable or has one owner elsewhere.
 
+use crate::admission::{self, sysctls::Allowlist};
 use crate::api::Api;
 use crate::cgroup::Cgroups;
 use crate::config::Config;
@@ -10,6 +11,7 @@ use crate::pod::images::Puller;
 use crate::pod::report::Reporter;
 use crate::volumes::VolumeRoot;
 use k8s_openapi::api::core::v1::Service;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::watch;
 use trireme_client::Informer;
@@ -45,6 +47,15 @@ pub struct Allocatable {
 /// Is the Pod network up? The runtime's own words when it is not.
 pub type Network = Result<(), String>;
 
+/// What the runtime says that it can do; older ones say nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Features {
+    /// It knows `supplementalGroupsPolicy`.
+    pub groups_policy: bool,
+    /// Handlers that make mounts read-only with all below them.
+    pub read_only_below: BTreeSet<String>,
+}
+
 /// The node, as Pods see it.
 pub struct Host {
     /// Flags and configuration.
@@ -67,11 +78,27 @@ pub struct Host {
     pub services: Option<Informer<Service>>,
     /// Published by the node's status loop.
     pub network: watch::Receiver<Network>,
+    /// What the runtime can do; published with its status.
+    pub features: watch::Receiver<Features>,
+    /// Sysctls that Pods may set.
+    pub sysctls: Allowlist,
+    /// The kernel confines by AppArmor.
+    pub apparmor: bool,
     /// Writes statuses.
     pub reporter: Reporter,
 }
 
 impl Host {
+    /// What of this node a new Pod is judged by.
+    pub fn place(&self) -> admission::Place<'_> {
+        admission::Place {
+            allocatable: &self.machine.allocatable,
+            sysctls: &self.sysctls,
+            apparmor: self.apparmor,
+            groups_policy: self.features.borrow().groups_policy,
+        }
+    }
+
     /// The services, once they are known.
     pub async fn services(&self) -> Vec<Arc<Service>> {
         match &self.services {

@@ -40,6 +40,7 @@ pub mod volumes;
 pub use config::{Config, Flags};
 pub use error::{Error, Result};
 
+use admission::sysctls::Allowlist;
 use api::{Api, Live, Standalone};
 use cgroup::{Cgroups, Driver};
 use cri::Cri;
@@ -48,6 +49,7 @@ use k8s_openapi::api::core::v1::Service;
 use manager::FromRuntime;
 use pod::dns::Resolver;
 use pod::images::Puller;
+use pod::pulled::Records;
 use pod::report::Reporter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,10 +87,19 @@ pub async fn run(context: Context, config: Config) -> Result<()> {
     let cgroups = Cgroups::new(&config.cgroup_root, driver, machine.allocatable)?;
     let (network_told, network) = watch::channel(node::runtime::Condition::default().network);
     let (runtime_told, runtime) = watch::channel(node::runtime::Condition::default());
+    // Asked before the first Pod is judged, as one that runs is judged too; `node::runtime` asks again.
+    let features = node::runtime::features(&status_of(&cri).await);
+    let (features_told, features) = watch::channel(features);
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let (look_told, last_look) = watch::channel(None);
     let services = client.as_ref().map(|client| Informer::<Service>::builder(client).start(&tasks));
+    let records = Arc::new(Records::open(&config.root_dir, config.verification.clone())?);
+    if let Ok(images) = cri.list_images().await {
+        records.adopt(&images);
+    }
+    let (objects, events) = (api.objects.clone(), api.events.clone());
     let host = Arc::new(Host {
-        puller: Puller::new(cri.clone(), api.objects.clone(), api.events.clone(), config.parallel_pulls),
+        puller: Puller::new(cri.clone(), objects, events, config.parallel_pulls, records),
         reporter: Reporter::start(api.pods.clone()),
         resolver: Resolver {
             cluster_dns: config.cluster_dns.clone(),
@@ -102,13 +113,16 @@ pub async fn run(context: Context, config: Config) -> Result<()> {
         machine,
         services,
         network,
+        features,
+        sysctls: Allowlist::new(&kernel, &config.allowed_unsafe_sysctls)?,
+        apparmor: admission::apparmor::is_enabled(),
         config,
     });
 
     let spawn = |name: &'static str, task: futures::future::BoxFuture<'static, ()>| {
         context.tasks.spawn_until_shutdown(name, OnPanic::Shutdown, task);
     };
-    spawn("runtime status", Box::pin(node::runtime::ask(cri.clone(), runtime_told, network_told)));
+    spawn("runtime status", Box::pin(node::runtime::ask(cri.clone(), runtime_told, network_told, features_told)));
     let pods = start_pods(&context, &host, client, &tasks, look_told);
     let (listener, port) = server::bind(&host.config)?;
     let (handle, serving) = server::serve(host.clone(), pods, context.health.clone(), listener)?;
@@ -127,6 +141,17 @@ pub async fn run(context: Context, config: Config) -> Result<()> {
         Ok(Err(error)) => Err(Error::Config(format!("the server ended: {error}"))),
         Err(error) => Err(Error::Config(format!("the server ended: {error}"))),
     }
+}
+
+/// What the runtime says of itself, when it answers within a few tries.
+async fn status_of(cri: &Cri) -> trireme_proto::runtime::v1::StatusResponse {
+    for _ in 0..3 {
+        match cri.status().await {
+            Ok(answer) => return answer,
+            Err(error) => tracing::info!(%error, "the runtime does not tell what it can do"),
+        }
+    }
+    Default::default()
 }
 
 fn connect(config: &Config) -> Result<Option<Client>> {

@@ -350,7 +350,7 @@ impl Manager {
             .map(|desired| desired.pod)
             .collect();
         let mirror = view::is_static(&pod).then(|| self.mirrors.get(&key(&pod)).cloned()).flatten();
-        let rejected = admission::verdict(&pod, &others, &self.host.machine.allocatable);
+        let rejected = admission::verdict(&pod, &others, self.host.place());
         self.employ(Desired { pod, cause, gone: false, rejected, mirror });
     }
 

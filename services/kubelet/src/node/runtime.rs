@@ -1,9 +1,10 @@
 //! Is the runtime well? Asked every few seconds, and often while the network is not up yet.
 
 use crate::cri::Cri;
-use crate::host::Network;
+use crate::host::{Features, Network};
 use std::time::Duration;
 use tokio::sync::watch;
+use trireme_proto::runtime::v1 as pb;
 
 const WELL: Duration = Duration::from_secs(5);
 const NOT_WELL: Duration = Duration::from_millis(200);
@@ -25,10 +26,18 @@ impl Default for Condition {
 }
 
 /// The task that asks.
-pub async fn ask(cri: Cri, told: watch::Sender<Condition>, network: watch::Sender<Network>) {
+pub async fn ask(
+    cri: Cri,
+    told: watch::Sender<Condition>,
+    network: watch::Sender<Network>,
+    can: watch::Sender<Features>,
+) {
     loop {
         let condition = match cri.status().await {
-            Ok(answer) => read(&answer.status.unwrap_or_default()),
+            Ok(answer) => {
+                publish(&can, features(&answer));
+                read(&answer.status.unwrap_or_default())
+            }
             Err(error) => {
                 let down = format!("container runtime is down: {error}");
                 Condition { runtime: Err(down.clone()), network: Err(down) }
@@ -41,6 +50,15 @@ pub async fn ask(cri: Cri, told: watch::Sender<Condition>, network: watch::Sende
     }
 }
 
+/// What the runtime says that it can do.
+pub fn features(answer: &pb::StatusResponse) -> Features {
+    let is_below = |handler: &&pb::RuntimeHandler| handler.features.is_some_and(|can| can.recursive_read_only_mounts);
+    Features {
+        groups_policy: answer.features.is_some_and(|can| can.supplemental_groups_policy),
+        read_only_below: answer.runtime_handlers.iter().filter(is_below).map(|handler| handler.name.clone()).collect(),
+    }
+}
+
 fn publish<T: PartialEq>(sender: &watch::Sender<T>, value: T) {
     sender.send_if_modified(|known| {
         let news = *known != value;
@@ -49,7 +67,7 @@ fn publish<T: PartialEq>(sender: &watch::Sender<T>, value: T) {
     });
 }
 
-fn read(status: &trireme_proto::runtime::v1::RuntimeStatus) -> Condition {
+fn read(status: &pb::RuntimeStatus) -> Condition {
     let find = |name: &str| match status.conditions.iter().find(|condition| condition.r#type == name) {
         Some(condition) if condition.status => Ok(()),
         Some(condition) => Err(format!("{name}=false reason:{} message:{}", condition.reason, condition.message)),

@@ -215,7 +215,10 @@ impl Life {
             host.api.events.pod(pod, None, true, "NetworkNotReady", message.clone());
             return Err(Error::Pod(message));
         }
-        let config = self.sandbox_config(pod, attempt)?;
+        let config = self.sandbox_config(pod, attempt).inspect_err(|error| {
+            let message = format!("Failed to create pod sandbox: {error}");
+            host.api.events.pod(pod, None, true, "FailedCreatePodSandBox", message);
+        })?;
         let logs = container::log_directory(&host.config.pod_log_dir, pod);
         std::fs::create_dir_all(&logs).map_err(|error| Error::io("create", &logs, error))?;
         let id = host.cri.run_pod_sandbox(config.clone(), &self.handler(pod)).await.inspect_err(|error| {

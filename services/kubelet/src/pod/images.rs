@@ -1,12 +1,13 @@
 //! Images: the pull policy, the credentials and the pauses between tries.
 
 use super::backoff::{Backoffs, go_duration};
+use super::keyring::{Credential, Keyring, repository};
+use super::pulled::Records;
 use super::status::StartFailure;
 use crate::api::{Events, Objects};
 use crate::cri::Cri;
 use crate::error::Error;
-use base64::Engine as _;
-use k8s_openapi::api::core::v1::{Container, Pod, Secret};
+use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::jiff::Timestamp;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub struct Puller {
     objects: Arc<dyn Objects>,
     events: Arc<dyn Events>,
     at_once: Arc<Semaphore>,
+    records: Arc<Records>,
 }
 
 /// A container that can't be started, and when to try again.
@@ -46,9 +48,15 @@ fn refused(reason: &str, message: String, retry: Duration) -> Refused {
 const RETRY: Duration = Duration::from_secs(10);
 
 impl Puller {
-    /// At most `at_once` pulls run side by side.
-    pub fn new(cri: Cri, objects: Arc<dyn Objects>, events: Arc<dyn Events>, at_once: usize) -> Self {
-        Self { cri, objects, events, at_once: Arc::new(Semaphore::new(at_once.max(1))) }
+    /// At most `at_once` pulls run side by side; `records` tell who may have what is here.
+    pub fn new(
+        cri: Cri,
+        objects: Arc<dyn Objects>,
+        events: Arc<dyn Events>,
+        at_once: usize,
+        records: Arc<Records>,
+    ) -> Self {
+        Self { cri, objects, events, at_once: Arc::new(Semaphore::new(at_once.max(1))), records }
     }
 
     /// Makes sure that the image of a container is there, as its policy wants it.
@@ -75,9 +83,25 @@ impl Puller {
         } else {
             "IfNotPresent"
         });
+        let absent = || {
+            // Also of one that is here and not for this Pod: that it is here is none of its business.
+            let message = format!("Container image \"{asked}\" is not present with pull policy of Never");
+            event(true, "ErrImageNeverPull", message.clone());
+            Err(refused("ErrImageNeverPull", message, RETRY))
+        };
+        let mut credentials = None;
         if policy != "Always" {
             match self.cri.image_status(&image).await {
                 Ok(Some(present)) => {
+                    let held = self.credentials(pod, &image).await;
+                    let barred = self.records.must_pull(asked, &present.id, || held.clone());
+                    credentials = Some(held);
+                    if barred && policy == "Never" {
+                        return absent();
+                    }
+                    if barred {
+                        return self.pull(pod, container, (asked, &image), sandbox, pulls, credentials).await;
+                    }
                     event(
                         false,
                         "Pulled",
@@ -87,11 +111,7 @@ impl Puller {
                     );
                     return Ok(present);
                 }
-                Ok(None) if policy == "Never" => {
-                    let message = format!("Container image \"{asked}\" is not present with pull policy of Never");
-                    event(true, "ErrImageNeverPull", message.clone());
-                    return Err(refused("ErrImageNeverPull", message, RETRY));
-                }
+                Ok(None) if policy == "Never" => return absent(),
                 Ok(None) => {}
                 Err(error) => {
                     let message = format!("Failed to inspect image \"{asked}\": {error}");
@@ -100,7 +120,7 @@ impl Puller {
                 }
             }
         }
-        self.pull(pod, container, asked, &image, sandbox, pulls).await
+        self.pull(pod, container, (asked, &image), sandbox, pulls, credentials).await
     }
 
     /// The pause after a pull that failed, while it runs.
@@ -121,21 +141,30 @@ impl Puller {
         &self,
         pod: &Pod,
         container: &Container,
-        asked: &str,
-        image: &str,
+        (asked, image): (&str, &str),
         sandbox: &pb::PodSandboxConfig,
         pulls: &mut Pulls,
+        credentials: Option<Vec<Credential>>,
     ) -> Result<pb::Image, Refused> {
         let event =
             |warning, reason, message: String| self.events.pod(pod, Some(&container.name), warning, reason, message);
+        let credentials = match credentials {
+            Some(held) => held,
+            None => self.credentials(pod, image).await,
+        };
+        if let Err(error) = self.records.intend(asked) {
+            let message = format!("Failed to record image pull intent for container image \"{asked}\": {error}");
+            return Err(refused("ErrImagePull", message, RETRY));
+        }
         event(false, "Pulling", format!("Pulling image \"{asked}\""));
         let waiting = Instant::now();
         let permit = self.at_once.acquire().await;
         let started = Instant::now();
-        let pulled = self.fetch(pod, image, sandbox).await;
+        let pulled = self.fetch(image, credentials, sandbox).await;
         drop(permit);
         match pulled {
-            Ok(pulled) => {
+            Ok((pulled, with)) => {
+                self.records.pulled(asked, &pulled.id, with.as_ref());
                 pulls.backoffs.reset(asked);
                 pulls.last_errors.remove(asked);
                 let millis = |since: Instant| go_duration(Duration::from_millis(since.elapsed().as_millis() as u64));
@@ -151,6 +180,7 @@ impl Puller {
                 Ok(pulled)
             }
             Err(error) => {
+                self.records.failed(asked);
                 event(true, "Failed", format!("Failed to pull image \"{asked}\": {}", error.with_code()));
                 pulls.backoffs.next(asked, Timestamp::now());
                 let (reason, message) = judge(asked, &error);
@@ -161,34 +191,60 @@ impl Puller {
         }
     }
 
-    /// Tries every credential that fits, then none.
-    async fn fetch(&self, pod: &Pod, image: &str, sandbox: &pb::PodSandboxConfig) -> Result<pb::Image, Error> {
-        let mut attempts: Vec<Option<pb::AuthConfig>> =
-            self.credentials(pod, image).await.into_iter().map(Some).collect();
-        attempts.push(None);
-        let mut last = None;
-        for auth in attempts {
-            match self.cri.pull_image(image, auth, sandbox.clone()).await {
+    /// Tries every credential that fits; none if there is none. Says which it was.
+    async fn fetch(
+        &self,
+        image: &str,
+        credentials: Vec<Credential>,
+        sandbox: &pb::PodSandboxConfig,
+    ) -> Result<(pb::Image, Option<Credential>), Error> {
+        let attempts: Vec<Option<Credential>> = match credentials.is_empty() {
+            true => vec![None],
+            false => credentials.into_iter().map(Some).collect(),
+        };
+        let mut errors: Vec<Error> = Vec::new();
+        for with in attempts {
+            match self.cri.pull_image(image, with.as_ref().map(Credential::auth), sandbox.clone()).await {
                 Ok(reference) => {
                     let known = self.cri.image_status(&reference).await?;
-                    return Ok(known.unwrap_or(pb::Image { id: reference, ..Default::default() }));
+                    return Ok((known.unwrap_or(pb::Image { id: reference, ..Default::default() }), with));
                 }
-                Err(error) => last = Some(last.unwrap_or(error)),
+                Err(error) if errors.iter().any(|other| other.to_string() == error.to_string()) => {}
+                Err(error) => errors.push(error),
             }
         }
-        Err(last.unwrap_or(Error::Cancelled))
+        if errors.len() > 1 {
+            let texts: Vec<String> = errors.iter().map(Error::with_code).collect();
+            return Err(Error::Pod(format!("[{}]", texts.join(", "))));
+        }
+        Err(errors.pop().unwrap_or(Error::Cancelled))
     }
 
-    async fn credentials(&self, pod: &Pod, image: &str) -> Vec<pb::AuthConfig> {
+    /// What the Pod's Secrets hold for an image.
+    async fn credentials(&self, pod: &Pod, image: &str) -> Vec<Credential> {
         let names = super::view::spec(pod).image_pull_secrets.as_deref().unwrap_or_default();
-        let mut found = Vec::new();
-        for reference in names {
+        let (mut keyring, mut missing) = (Keyring::default(), Vec::new());
+        for reference in names.iter().filter(|reference| !reference.name.is_empty()) {
             match self.objects.secret(super::view::namespace(pod), &reference.name).await {
-                Ok(secret) => found.extend(matching(&secret, image)),
-                Err(error) => tracing::info!(%error, secret = reference.name, "unable to retrieve pull secret"),
+                Ok(secret) => {
+                    if let Err(error) = keyring.add(&secret) {
+                        tracing::info!(error, secret = reference.name, "a pull secret can't be read");
+                    }
+                }
+                Err(error) => {
+                    tracing::info!(%error, secret = reference.name, "unable to retrieve pull secret");
+                    missing.push(reference.name.as_str());
+                }
             }
         }
-        found
+        if !missing.is_empty() {
+            let message = format!(
+                "Unable to retrieve some image pull secrets ({}); attempting to pull the image may not succeed.",
+                missing.join(", ")
+            );
+            self.events.pod(pod, None, true, "FailedToRetrieveImagePullSecret", message);
+        }
+        keyring.lookup(&repository(image))
     }
 }
 
@@ -227,56 +283,6 @@ fn with_default_tag(image: &str) -> Result<String, &'static str> {
     })
 }
 
-/// The registry of an image; Docker Hub has many names.
-fn registry(image: &str) -> &str {
-    match image.split_once('/') {
-        Some((first, _)) if first.contains(['.', ':']) || first == "localhost" => first,
-        _ => "docker.io",
-    }
-}
-
-fn matching(secret: &Secret, image: &str) -> Vec<pb::AuthConfig> {
-    let data = secret.data.clone().unwrap_or_default();
-    let parse = |key: &str| serde_json::from_slice::<serde_json::Value>(&data.get(key)?.0).ok();
-    let auths = parse(".dockerconfigjson").map(|config| config["auths"].clone()).or_else(|| parse(".dockercfg"));
-    let Some(serde_json::Value::Object(auths)) = auths else { return Vec::new() };
-    let wanted = registry(image);
-    let mut found: Vec<(usize, pb::AuthConfig)> = auths
-        .iter()
-        .filter_map(|(server, entry)| {
-            let bare = server.trim_start_matches("https://").trim_start_matches("http://").trim_end_matches('/');
-            let (host, path) = bare.split_once('/').unwrap_or((bare, ""));
-            let host = if matches!(host, "index.docker.io" | "registry-1.docker.io") { "docker.io" } else { host };
-            let path = if matches!(path, "v1" | "v2") { "" } else { path };
-            let within = path.is_empty() || image.trim_start_matches(wanted).trim_start_matches('/').starts_with(path);
-            let fits = host == wanted || host.strip_prefix("*.").is_some_and(|domain| wanted.ends_with(domain));
-            if !fits || !within {
-                return None;
-            }
-            Some((bare.len(), credential(server, entry)))
-        })
-        .collect();
-    found.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
-    found.into_iter().map(|(_, auth)| auth).collect()
-}
-
-fn credential(server: &str, entry: &serde_json::Value) -> pb::AuthConfig {
-    let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
-    let mut auth = pb::AuthConfig {
-        username: text("username"),
-        password: text("password"),
-        server_address: server.to_owned(),
-        identity_token: text("identitytoken"),
-        registry_token: text("registrytoken"),
-        ..Default::default()
-    };
-    let decoded = base64::engine::general_purpose::STANDARD.decode(text("auth")).ok();
-    if let Some((user, password)) = decoded.as_deref().and_then(|raw| std::str::from_utf8(raw).ok()?.split_once(':')) {
-        (auth.username, auth.password) = (user.to_owned(), password.trim_end_matches('\0').to_owned());
-    }
-    auth
-}
-
 impl std::fmt::Debug for Puller {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Puller").field("at_once", &self.at_once.available_permits()).finish_non_exhaustive()
@@ -301,21 +307,5 @@ mod tests {
         ] {
             assert_eq!(with_default_tag(image).map_err(|_| ()), full.map(str::to_owned), "{image}");
         }
-    }
-
-    #[test]
-    fn the_credential_that_fits() {
-        let config = serde_json::json!({"auths": {
-            "https://index.docker.io/v1/": {"auth": "aHViOnB3"},
-            "r.example:5000": {"username": "u", "password": "p"},
-        }});
-        let secret: Secret = serde_json::from_value(serde_json::json!({"data": {
-            ".dockerconfigjson": base64::engine::general_purpose::STANDARD.encode(config.to_string())
-        }}))
-        .unwrap();
-        let users = |image| matching(&secret, image).into_iter().map(|auth| auth.username).collect::<Vec<_>>();
-        assert_eq!(users("busybox"), ["hub"]);
-        assert_eq!(users("r.example:5000/x"), ["u"]);
-        assert!(users("other.example/x").is_empty());
     }
 }

@@ -2,6 +2,7 @@
 
 use super::security;
 use super::view::{self, spec};
+use crate::admission::sysctls::normalized;
 use crate::cri::names;
 use crate::error::Result;
 use k8s_openapi::api::core::v1::Pod;
@@ -32,7 +33,8 @@ pub fn config(pod: &Pod, attempt: u32, place: &Place) -> Result<pb::PodSandboxCo
         _ => place.hostname.clone(),
     };
     let context = spec.security_context.clone().unwrap_or_default();
-    let sysctls = context.sysctls.into_iter().flatten().map(|sysctl| (sysctl.name, sysctl.value)).collect();
+    let sysctls =
+        context.sysctls.into_iter().flatten().map(|sysctl| (normalized(&sysctl.name), sysctl.value)).collect();
     Ok(pb::PodSandboxConfig {
         metadata: Some(pb::PodSandboxMetadata {
             name: view::name(pod).to_owned(),
@@ -49,7 +51,7 @@ pub fn config(pod: &Pod, attempt: u32, place: &Place) -> Result<pb::PodSandboxCo
         linux: Some(pb::LinuxPodSandboxConfig {
             cgroup_parent: place.cgroup_parent.clone(),
             security_context: Some(pb::LinuxSandboxSecurityContext {
-                namespace_options: Some(security::namespaces(pod)),
+                namespace_options: Some(security::namespaces(pod)?),
                 run_as_user: context.run_as_user.map(|value| pb::Int64Value { value }),
                 run_as_group: context.run_as_group.map(|value| pb::Int64Value { value }),
                 supplemental_groups: security::groups(pod),

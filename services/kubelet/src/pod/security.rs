@@ -1,6 +1,7 @@
 //! Who a container runs as, and what it may do.
 
 use super::view::{self, spec};
+use crate::admission::apparmor;
 use crate::error::{Error, Result};
 use k8s_openapi::api::core::v1::{Container, Pod, SeccompProfile};
 use std::path::Path;
@@ -26,20 +27,29 @@ impl ImageUser {
     }
 }
 
-/// The namespaces of a Pod's processes.
-pub fn namespaces(pod: &Pod) -> pb::NamespaceOption {
+/// The namespaces of a Pod's processes. User namespaces are not made here: a Pod that asks for one must not run without,
+/// since the API server lets in, for its sake, what is root on the node otherwise.
+pub fn namespaces(pod: &Pod) -> Result<pb::NamespaceOption> {
     let spec = spec(pod);
+    if spec.host_users == Some(false) {
+        return Err(Error::Pod(match spec.runtime_class_name.as_deref().unwrap_or_default() {
+            "" => "can't set `spec.hostUsers: false`, runtime does not support user namespaces".to_owned(),
+            handler => format!(
+                "can't set `spec.hostUsers: false`, RuntimeClass handler \"{handler}\" does not support user namespaces"
+            ),
+        }));
+    }
     let node_or = |host: Option<bool>, other| if host == Some(true) { pb::NamespaceMode::Node } else { other };
     let pid = match spec.share_process_namespace {
         Some(true) if spec.host_pid != Some(true) => pb::NamespaceMode::Pod,
         _ => node_or(spec.host_pid, pb::NamespaceMode::Container),
     };
-    pb::NamespaceOption {
+    Ok(pb::NamespaceOption {
         network: node_or(spec.host_network, pb::NamespaceMode::Pod).into(),
         ipc: node_or(spec.host_ipc, pb::NamespaceMode::Pod).into(),
         pid: pid.into(),
         ..Default::default()
-    }
+    })
 }
 
 /// Extra groups of all processes of a Pod.
@@ -76,6 +86,51 @@ fn seccomp(profile: Option<&SeccompProfile>, root: &Path) -> pb::SecurityProfile
     pb::SecurityProfile { profile_type: kind.into(), localhost_ref }
 }
 
+/// The AppArmor profile of a container, and as older runtimes take it.
+fn apparmor(pod: &Pod, container: &Container) -> Result<(Option<pb::SecurityProfile>, String)> {
+    use pb::security_profile::ProfileType;
+    let Some(profile) = apparmor::profile(pod, container) else { return Ok((None, String::new())) };
+    let (kind, localhost_ref, older) = match (profile.type_.as_str(), profile.localhost_profile) {
+        ("RuntimeDefault", _) => (ProfileType::RuntimeDefault, String::new(), "runtime/default".to_owned()),
+        ("Unconfined", _) => (ProfileType::Unconfined, String::new(), "unconfined".to_owned()),
+        ("Localhost", Some(name)) => (ProfileType::Localhost, name.clone(), format!("localhost/{name}")),
+        ("Localhost", None) => return Err(Error::Pod("missing localhost apparmor profile name".into())),
+        (other, _) => return Err(Error::Pod(format!("unknown apparmor profile type: \"{other}\""))),
+    };
+    Ok((Some(pb::SecurityProfile { profile_type: kind.into(), localhost_ref }), older))
+}
+
+/// Makes mounts read-only with all that is mounted below them, where the container asks for it. `mounts` begins with
+/// those of the container's volumeMounts, in their order.
+pub fn read_only_below(container: &Container, mounts: &mut [pb::Mount], is_supported: bool) -> Result<()> {
+    for (asked, mount) in container.volume_mounts.iter().flatten().zip(mounts) {
+        let mode = match asked.recursive_read_only.as_deref() {
+            None | Some("" | "Disabled") => continue,
+            Some(mode) => mode,
+        };
+        let wrong = |why: String| {
+            let of = format!("volume \"{}\" requested recursive read-only mode", asked.name);
+            Err(Error::Pod(format!("failed to resolve recursive read-only mode: {of}, but it is {why}")))
+        };
+        if asked.read_only != Some(true) {
+            return wrong("not read-only".into());
+        }
+        if let Some(propagation) = asked.mount_propagation.as_deref().filter(|mode| *mode != "None") {
+            return wrong(format!("not compatible with propagation \"{propagation}\""));
+        }
+        mount.recursive_read_only = match (mode, is_supported) {
+            ("IfPossible", _) => is_supported,
+            ("Enabled", true) => true,
+            ("Enabled", false) => return wrong("not supported by the runtime".into()),
+            (other, _) => {
+                let why = format!("unknown recursive read-only mode \"{other}\"");
+                return Err(Error::Pod(format!("failed to resolve recursive read-only mode: {why}")));
+            }
+        };
+    }
+    Ok(())
+}
+
 /// The security context of a container: its own settings over the Pod's over the image's.
 pub fn context(
     pod: &Pod,
@@ -93,6 +148,8 @@ pub fn context(
     let owned = |paths: &[&str]| if unmasked { Vec::new() } else { paths.iter().map(|p| (*p).to_owned()).collect() };
     let selinux = own.se_linux_options.or(of_pod.se_linux_options);
     let capabilities = own.capabilities.unwrap_or_default();
+    let (apparmor, older) = apparmor(pod, container)?;
+    #[allow(deprecated, reason = "runtimes before CRI 1.23 know no other field")]
     Ok(pb::LinuxContainerSecurityContext {
         capabilities: Some(pb::Capability {
             add_capabilities: capabilities.add.unwrap_or_default(),
@@ -100,7 +157,7 @@ pub fn context(
             ..Default::default()
         }),
         privileged,
-        namespace_options: Some(namespaces(pod)),
+        namespace_options: Some(namespaces(pod)?),
         selinux_options: selinux.map(|options| pb::SeLinuxOption {
             user: options.user.unwrap_or_default(),
             role: options.role.unwrap_or_default(),
@@ -117,6 +174,8 @@ pub fn context(
         masked_paths: owned(&MASKED),
         readonly_paths: owned(&READ_ONLY),
         seccomp: Some(seccomp(if privileged { None } else { profile }, root_dir)),
+        apparmor,
+        apparmor_profile: older,
         ..Default::default()
     })
 }
@@ -197,5 +256,55 @@ mod tests {
         assert_eq!(error, "container has runAsNonRoot and image will run as root (pod: \"p_n(u)\", container: c)");
         assert!(of(&strict, &ImageUser { uid: None, name: "bob".into() }).is_err());
         assert!(of(&strict, &ImageUser { uid: Some(1), name: String::new() }).is_ok());
+    }
+
+    #[test]
+    fn without_its_user_namespace_a_pod_does_not_run() {
+        let mut asks = pod(serde_json::json!({}), serde_json::json!({"procMount": "Unmasked"}));
+        asks.spec.as_mut().unwrap().host_users = Some(false);
+        let error = of(&asks, &ImageUser { uid: Some(0), name: String::new() }).unwrap_err().to_string();
+        assert_eq!(error, "can't set `spec.hostUsers: false`, runtime does not support user namespaces");
+        asks.spec.as_mut().unwrap().runtime_class_name = Some("kata".into());
+        let error = namespaces(&asks).unwrap_err().to_string();
+        assert!(error.contains("RuntimeClass handler \"kata\" does not support user namespaces"), "{error}");
+        asks.spec.as_mut().unwrap().host_users = Some(true);
+        assert!(namespaces(&asks).is_ok());
+    }
+
+    #[test]
+    fn the_runtime_is_told_of_the_apparmor_profile() {
+        let profile = serde_json::json!({"appArmorProfile": {"type": "Localhost", "localhostProfile": "k8s-deny"}});
+        let told = of(&pod(profile, serde_json::json!({})), &ImageUser::default()).unwrap().apparmor.unwrap();
+        assert_eq!(told.profile_type(), pb::security_profile::ProfileType::Localhost);
+        assert_eq!(told.localhost_ref, "k8s-deny");
+        let none = of(&pod(serde_json::json!({}), serde_json::json!({})), &ImageUser::default()).unwrap();
+        assert_eq!(none.apparmor, None);
+    }
+
+    #[test]
+    fn read_only_to_the_ground_or_not_at_all() {
+        let told = |mode: &str, read_only: bool, propagation: Option<&str>, supported| {
+            let container: Container = serde_json::from_value(serde_json::json!({"name": "c", "volumeMounts": [{
+                "name": "v", "mountPath": "/v", "readOnly": read_only, "recursiveReadOnly": mode,
+                "mountPropagation": propagation,
+            }]}))
+            .unwrap();
+            let mut mounts = [pb::Mount { readonly: read_only, ..Default::default() }];
+            read_only_below(&container, &mut mounts, supported)
+                .map(|()| mounts[0].recursive_read_only)
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(told("Enabled", true, None, true), Ok(true));
+        assert_eq!(told("IfPossible", true, Some("None"), false), Ok(false));
+        assert_eq!(told("Disabled", false, None, false), Ok(false));
+        let unsupported = told("Enabled", true, None, false).unwrap_err();
+        assert_eq!(
+            unsupported,
+            "failed to resolve recursive read-only mode: volume \"v\" requested recursive read-only mode, but it is not \
+             supported by the runtime"
+        );
+        assert!(
+            told("Enabled", false, None, true).is_err() && told("Enabled", true, Some("Bidirectional"), true).is_err()
+        );
     }
 }

@@ -3,7 +3,7 @@
 use super::container::{self, Parts};
 use super::images::{Pulls, Refused};
 use super::plan::KillReason;
-use super::security::ImageUser;
+use super::security::{self, ImageUser};
 use super::status::StartFailure;
 use super::view::{self, Role};
 use super::{env, hooks, kill, leftovers};
@@ -92,7 +92,9 @@ async fn build(
     let around = host.surroundings(&sandbox.ips);
     let services = host.services().await;
     let env = env::make(pod, container, &around, &*host.api.objects, &services).await?;
-    let mounts = host.volumes.mounts(pod, container, volumes, &env)?;
+    let mut mounts = host.volumes.mounts(pod, container, volumes, &env)?;
+    let handler = view::spec(pod).runtime_class_name.as_deref().unwrap_or_default();
+    security::read_only_below(container, &mut mounts, host.features.borrow().read_only_below.contains(handler))?;
     let target = (role == Role::Ephemeral).then(|| target_of(pod, container, state)).flatten();
     let image_user = ImageUser::of(Some(image));
     container::config(

@@ -299,7 +299,7 @@ impl Life {
         }
         status.phase = Some("Failed".into());
         status.reason = Some(reason);
-        status.message = Some(message);
+        status.message = Some(if rejected { format!("Pod was rejected: {message}") } else { message });
         self.tell(desired, status, &PodState::default());
     }
 
@@ -388,6 +388,9 @@ fn leak(reason: &str) -> &'static str {
         "OutOfpods" => "OutOfpods",
         "NodeAffinity" => "NodeAffinity",
         "Evicted" => "Evicted",
+        "SysctlForbidden" => "SysctlForbidden",
+        "AppArmor" => "AppArmor",
+        "SupplementalGroupsPolicyNotSupported" => "SupplementalGroupsPolicyNotSupported",
         _ => "UnexpectedAdmissionError",
     }
 }

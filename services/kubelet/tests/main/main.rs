@@ -4,4 +4,5 @@
 
 mod cri;
 mod node;
+mod refused;
 mod standalone;
