@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 /// Upstream's defaults on Linux.
 const DEFAULTS: [(&str, &str); 3] =
     [("memory.available", "100Mi"), ("nodefs.available", "10%"), ("nodefs.inodesFree", "5%")];
-/// The signals of upstream. Those of other resources than memory and the node's disk are taken and not looked at.
+/// The signals of upstream. Those of file systems for images alone are taken and not looked at.
 const SIGNALS: [&str; 8] = [
     "memory.available",
     "nodefs.available",
@@ -99,6 +99,8 @@ mod tests {
         assert!(!some.is_crossed("nodefs.inodesFree", 0, 100), "whoever names some has no other");
         assert!(some.is_crossed("memory.available", 1 << 29, 1 << 40));
         assert_eq!(some.reserved().count(), 2);
+        assert!(!all.is_crossed("pid.available", 0, 100), "upstream's defaults have none");
+        assert!(Thresholds::parse("pid.available<10%").unwrap().is_crossed("pid.available", 9, 100));
         for bad in ["nodefs.available", "nodefs<1", "memory.available<x", "nodefs.available<101%"] {
             assert!(Thresholds::parse(bad).is_err(), "{bad}");
         }

@@ -17,7 +17,11 @@ pub fn discover(config: &Config) -> Result<Machine> {
         .map_err(|errno| Error::io("measure", &config.root_dir, errno.into()))?;
     let mut reserved: BTreeMap<&str, i64> = BTreeMap::new();
     for (name, amount) in &config.reserved {
-        let total = if name == "memory" { memory } else { storage };
+        let total = match name.as_str() {
+            "memory" => Some(memory),
+            "ephemeral-storage" => Some(storage),
+            _ => None,
+        };
         let amount = amount_of(amount, total, name == "cpu")
             .ok_or_else(|| Error::Config(format!("reserved {name}: \"{amount}\" is not a quantity")))?;
         *reserved.entry(name.as_str()).or_default() += amount;
@@ -32,11 +36,11 @@ pub fn discover(config: &Config) -> Result<Machine> {
     Ok(Machine { ips: addresses(config)?, milli_cpu, memory, storage, allocatable })
 }
 
-/// A quantity, or a percentage of the whole.
-fn amount_of(text: &str, total: i64, milli: bool) -> Option<i64> {
+/// A quantity, or a percentage of the whole if there can be one.
+fn amount_of(text: &str, total: Option<i64>, milli: bool) -> Option<i64> {
     if let Some(percent) = text.strip_suffix('%') {
         let percent: f64 = percent.parse().ok()?;
-        return Some((total as f64 * percent / 100.0) as i64);
+        return Some((total? as f64 * percent / 100.0) as i64);
     }
     let quantity = Quantity::parse(text).ok()?;
     Some(if milli { quantity.milli_value() } else { quantity.value() })
@@ -85,5 +89,18 @@ fn addresses(config: &Config) -> Result<Vec<String>> {
             tracing::warn!("the node has no address but loopback; name one with --node-ip");
             Ok(vec!["127.0.0.1".into()])
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_of_what_it_is_a_share_of() {
+        assert_eq!(amount_of("10%", Some(200), false), Some(20));
+        assert_eq!(amount_of("10%", None, true), None, "a share of CPUs is none of the disk's bytes");
+        assert_eq!(amount_of("1500m", None, true), Some(1500));
+        assert_eq!(amount_of("1Ki", Some(5), false), Some(1024));
     }
 }

@@ -1,12 +1,11 @@
 //! The status of the node.
 
 use super::info;
-use super::machine::meminfo;
+use super::pressure::Pressure;
 use super::runtime::Condition;
 use crate::config::Config;
 use crate::cri::{Cri, Identity};
 use crate::host::{Allocatable, Machine};
-use crate::thresholds::Thresholds;
 use k8s_openapi::api::core::v1::{
     ContainerImage, DaemonEndpoint, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeStatus,
 };
@@ -30,6 +29,7 @@ pub(super) struct Inputs<'a> {
     pub(super) identity: &'a Identity,
     pub(super) last_look: Option<Instant>,
     pub(super) images: Vec<ContainerImage>,
+    pub(super) pressure: Pressure,
     pub(super) previous: &'a [NodeCondition],
     pub(super) now: Timestamp,
 }
@@ -89,9 +89,7 @@ fn conditions(inputs: &Inputs<'_>) -> Vec<NodeCondition> {
         let (reason, message) = if bad { (bad_reason, bad_words) } else { (good_reason, good_words) };
         condition(inputs, type_, bad, reason, message)
     };
-    let memory = memory_is_scarce(&inputs.config.thresholds);
-    let disk = disk_is_full(&inputs.config.root_dir, &inputs.config.thresholds);
-    let pids = pids_are_scarce();
+    let Pressure { memory, disk, pids } = inputs.pressure;
     vec![
         pressure(
             "MemoryPressure",
@@ -147,26 +145,4 @@ fn condition(inputs: &Inputs<'_>, type_: &str, status: bool, reason: &str, messa
         last_heartbeat_time: Some(now.clone()),
         last_transition_time: before.and_then(|condition| condition.last_transition_time.clone()).or(Some(now)),
     }
-}
-
-fn memory_is_scarce(thresholds: &Thresholds) -> bool {
-    let read = |name| meminfo(name).ok().and_then(|bytes| u64::try_from(bytes).ok());
-    let (available, total) = (read("MemAvailable"), read("MemTotal"));
-    available.zip(total).is_some_and(|(available, total)| thresholds.is_crossed("memory.available", available, total))
-}
-
-fn disk_is_full(dir: &std::path::Path, thresholds: &Thresholds) -> bool {
-    let Ok(stat) = nix::sys::statvfs::statvfs(dir) else { return false };
-    thresholds.is_crossed(
-        "nodefs.available",
-        stat.blocks_available() * stat.fragment_size(),
-        stat.blocks() * stat.fragment_size(),
-    ) || (stat.files() > 0 && thresholds.is_crossed("nodefs.inodesFree", stat.files_available(), stat.files()))
-}
-
-fn pids_are_scarce() -> bool {
-    let read = |file: &str| std::fs::read_to_string(file).ok();
-    let max = read("/proc/sys/kernel/pid_max").and_then(|text| text.trim().parse::<u64>().ok());
-    let now = read("/proc/loadavg").and_then(|text| text.split(' ').nth(3)?.split_once('/')?.1.parse::<u64>().ok());
-    max.zip(now).is_some_and(|(max, now)| now * 20 > max * 19)
 }
