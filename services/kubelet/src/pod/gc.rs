@@ -1,6 +1,7 @@
 //! What is left of a Pod in the runtime and is not needed any more.
 
-use super::leftovers;
+use super::leftovers::{self, Places};
+use super::view;
 use crate::cri::Cri;
 use crate::cri::state::{PodState, Stage};
 use crate::error::{Error, Result};
@@ -12,7 +13,9 @@ const KEEP: usize = 2;
 
 /// Removes old attempts of containers with their files, and sandboxes that were replaced and hold nothing.
 pub(super) async fn old_attempts(host: &Host, pod: &Pod, state: &PodState) -> Result<()> {
-    let cri = &host.cri;
+    let (cri, dir) = (&host.cri, host.volumes.pod_dir(view::uid(pod)));
+    let config = &host.config;
+    let places = Places { links: config.container_log_links.as_deref(), logs: &config.pod_log_dir, pod: &dir };
     let mut seen: std::collections::HashMap<&str, usize> = std::collections::HashMap::new();
     let mut kept_sandboxes = std::collections::HashSet::new();
     for run in &state.containers {
@@ -20,7 +23,7 @@ pub(super) async fn old_attempts(host: &Host, pod: &Pod, state: &PodState) -> Re
         *count += 1;
         if *count > KEEP && matches!(run.stage, Stage::Exited | Stage::Created) {
             tolerate(cri.remove_container(&run.id).await)?;
-            let files = leftovers::of_container(host, pod, run);
+            let files = leftovers::of_container(&places, pod, run);
             let removed = tokio::task::spawn_blocking(move || leftovers::remove(&files)).await;
             removed.map_err(|error| Error::Pod(format!("files of a container were not removed: {error}")))?;
         } else {

@@ -3,7 +3,6 @@
 
 use super::{termination, view};
 use crate::cri::state::ContainerState;
-use crate::host::Host;
 use crate::rotation;
 use k8s_openapi::api::core::v1::Pod;
 use std::io::ErrorKind;
@@ -28,16 +27,26 @@ fn link(links: &Path, pod: &Pod, container: &str, id: &str) -> PathBuf {
     links.join(name + SUFFIX)
 }
 
+/// Where such files are.
+pub(super) struct Places<'a> {
+    /// Of links to logs, if there are any.
+    pub(super) links: Option<&'a Path>,
+    /// Of all Pods' logs.
+    pub(super) logs: &'a Path,
+    /// The Pod's own.
+    pub(super) pod: &'a Path,
+}
+
 /// All files of one container that the runtime has no more.
-pub(super) fn of_container(host: &Host, pod: &Pod, run: &ContainerState) -> Vec<PathBuf> {
+pub(super) fn of_container(places: &Places<'_>, pod: &Pod, run: &ContainerState) -> Vec<PathBuf> {
     let log = Path::new(&run.log_path);
     let mut files = Vec::new();
-    files.extend(host.config.container_log_links.as_deref().map(|links| link(links, pod, &run.name, &run.id)));
-    if log.starts_with(&host.config.pod_log_dir) {
+    files.extend(places.links.map(|links| link(links, pod, &run.name, &run.id)));
+    if log.starts_with(places.logs) {
         files.extend(rotation::set_aside(log));
         files.push(log.to_owned());
     }
-    files.extend(termination::file(&host.volumes.pod_dir(view::uid(pod)), run));
+    files.extend(termination::file(places.pod, run));
     files
 }
 
@@ -87,6 +96,39 @@ mod tests {
             fs::read_dir(dir).unwrap().map(|one| one.unwrap().file_name().into_string().unwrap()).collect();
         all.sort();
         all
+    }
+
+    #[test]
+    fn the_files_of_a_container_go_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let places = Places { links: Some(&path("links")), logs: &path("logs"), pod: &path("pods/u") };
+        for folder in ["links", "logs/n_a_u/c", "pods/u/containers/c"] {
+            fs::create_dir_all(path(folder)).unwrap();
+        }
+        let mut run = termination::ended(&[]).containers.remove(0);
+        for attempt in ["0", "1"] {
+            run.id = attempt.into();
+            let log = path("logs/n_a_u/c").join(format!("{attempt}.log"));
+            let words = path("pods/u/containers/c").join(attempt);
+            for file in [&log, &words, &log.with_extension("log.20260101-000000")] {
+                fs::write(file, "x").unwrap();
+            }
+            link_log(places.links.unwrap(), &pod("a"), "c", attempt, &log).unwrap();
+            run.log_path = log.to_string_lossy().into_owned();
+            run.mounts = vec![("/dev/termination-log".into(), words.to_string_lossy().into_owned())];
+            if attempt == "0" {
+                remove(&of_container(&places, &pod("a"), &run));
+            }
+        }
+        assert_eq!(names(&path("logs/n_a_u/c")), ["1.log", "1.log.20260101-000000"]);
+        assert_eq!(
+            (names(&path("pods/u/containers/c")), names(&path("links"))),
+            (vec!["1".into()], vec!["a_n_c-1.log".into()])
+        );
+        // A log elsewhere is somebody else's.
+        run.log_path = "/var/log/syslog".into();
+        assert!(!of_container(&places, &pod("a"), &run).contains(&"/var/log/syslog".into()));
     }
 
     #[test]

@@ -72,33 +72,37 @@ fn read(path: &Path) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&words).into_owned())
 }
 
+/// A container that failed.
+#[cfg(test)]
+pub(super) fn ended(mounts: &[&Path]) -> PodState {
+    let at = "/dev/termination-log";
+    let run = ContainerState {
+        id: "i".into(),
+        name: "c".into(),
+        sandbox_id: "s".into(),
+        stage: Stage::Exited,
+        created_at: 1,
+        started_at: 1,
+        finished_at: 2,
+        exit_code: 1,
+        reason: "Error".into(),
+        message: String::new(),
+        image: String::new(),
+        image_ref: String::new(),
+        log_path: String::new(),
+        annotated: crate::cri::names::Annotated {
+            termination_message_path: at.into(),
+            ..crate::cri::names::Annotated::default()
+        },
+        mounts: mounts.iter().map(|file| (at.to_owned(), file.to_string_lossy().into_owned())).collect(),
+    };
+    PodState { sandboxes: Vec::new(), containers: vec![run] }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cri::names::Annotated;
     use std::fs;
-
-    fn ended(mounts: &[&Path]) -> PodState {
-        let at = "/dev/termination-log";
-        let run = ContainerState {
-            id: "i".into(),
-            name: "c".into(),
-            sandbox_id: "s".into(),
-            stage: Stage::Exited,
-            created_at: 1,
-            started_at: 1,
-            finished_at: 2,
-            exit_code: 1,
-            reason: "Error".into(),
-            message: String::new(),
-            image: String::new(),
-            image_ref: String::new(),
-            log_path: String::new(),
-            annotated: Annotated { termination_message_path: at.into(), ..Annotated::default() },
-            mounts: mounts.iter().map(|file| (at.to_owned(), file.to_string_lossy().into_owned())).collect(),
-        };
-        PodState { sandboxes: Vec::new(), containers: vec![run] }
-    }
 
     fn message(mounts: &[&Path], pod_dir: &Path) -> String {
         let (mut state, pod_dir) = (ended(mounts), pod_dir.to_owned());
