@@ -10,8 +10,10 @@ use trireme_proto::runtime::v1::{
     ListPodSandboxRequest, RemovePodSandboxRequest, StopPodSandboxRequest, runtime_service_client::RuntimeServiceClient,
 };
 
-/// How long one Pod may take to stop.
+/// How long one Pod may take to stop, and the runtime to say which there are.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The largest answer: annotations of many Pods are long. As the kubelet takes it.
+const LARGEST: usize = 16 << 20;
 
 /// Stops and removes every Pod of the runtime behind `socket`, several at once. Images stay.
 ///
@@ -20,8 +22,16 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) fn remove_pods(socket: &Path) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let client = connect(socket).await.with_context(|| socket.display().to_string())?;
-        let pods = client.clone().list_pod_sandbox(ListPodSandboxRequest::default()).await?.into_inner().items;
+        let listed = async {
+            let client = connect(socket).await?;
+            let pods = client.clone().list_pod_sandbox(ListPodSandboxRequest::default()).await?;
+            anyhow::Ok((client, pods.into_inner().items))
+        };
+        let listed = tokio::time::timeout(PATIENCE, listed).await;
+        let (client, pods) = listed
+            .with_context(|| format!("no answer in {} s", PATIENCE.as_secs()))
+            .flatten()
+            .with_context(|| socket.display().to_string())?;
         futures::future::try_join_all(pods.into_iter().map(|pod| remove(client.clone(), pod.id))).await?;
         Ok(())
     })
@@ -48,5 +58,5 @@ async fn connect(socket: &Path) -> anyhow::Result<RuntimeServiceClient<Channel>>
             async move { UnixStream::connect(path).await.map(TokioIo::new) }
         }))
         .await?;
-    Ok(RuntimeServiceClient::new(channel))
+    Ok(RuntimeServiceClient::new(channel).max_decoding_message_size(LARGEST))
 }

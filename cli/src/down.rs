@@ -112,14 +112,31 @@ fn clean_agents(state: &State, instance: &Instance, faults: &mut Faults) {
 fn unmount_below(state: &State) -> anyhow::Result<()> {
     let mounts = fs::read_to_string("/proc/self/mounts").context("/proc/self/mounts")?;
     let (root, run) = (state.root().display().to_string(), state.run().display().to_string());
-    let mut below: Vec<&str> = mounts
+    let mut below: Vec<String> = mounts
         .lines()
         .filter_map(|line| line.split(' ').nth(1))
+        .map(unescaped)
         .filter(|path| path.starts_with(&format!("{root}/")) || path.starts_with(&format!("{run}/")))
         .collect();
     below.sort_by_key(|path| std::cmp::Reverse(path.len()));
     for path in below {
-        host::run("umount", &["-l", path])?;
+        host::run("umount", &["-l", &path])?;
     }
     Ok(())
+}
+
+/// A path as it is, of one that the kernel wrote: blanks, tabs, line ends and backslashes stand there in octal.
+fn unescaped(path: &str) -> String {
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    escapes.iter().fold(path.to_owned(), |path, (octal, character)| path.replace(octal, character))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_point_with_a_blank_is_found() {
+        assert_eq!(unescaped("/srv/my\\040state/a\\134040"), "/srv/my state/a\\040");
+    }
 }

@@ -3,6 +3,7 @@
 use std::{
     fs,
     net::Ipv4Addr,
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -73,8 +74,12 @@ impl Process {
         for folder in [log.parent(), Some(state.pids().as_path())].into_iter().flatten() {
             fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         }
-        let out =
-            fs::File::options().create(true).append(true).open(&log).with_context(|| log.display().to_string())?;
+        let out = fs::File::options()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(&log)
+            .with_context(|| log.display().to_string())?;
         let mut command = match &self.namespace {
             Some(namespace) => {
                 let mut command = Command::new("nsenter");
@@ -109,7 +114,8 @@ impl Process {
 
 /// The pid of a process of the instance, if it runs.
 pub(crate) fn pid(state: &State, name: &str) -> anyhow::Result<Option<i32>> {
-    let record: Option<Record> = state::read_json(&file(state, name))?;
+    // One that a power cut left unreadable names nobody: a process that runs nevertheless is found by its mark.
+    let record: Option<Record> = state::read_json(&file(state, name)).ok().flatten();
     Ok(record.filter(|r| start_time(r.pid) == Some(r.start)).map(|r| r.pid))
 }
 
@@ -130,6 +136,11 @@ pub(crate) fn names(state: &State) -> anyhow::Result<Vec<String>> {
     }
     names.sort();
     Ok(names)
+}
+
+/// Whether any process of the instance runs.
+pub(crate) fn runs_any(state: &State) -> anyhow::Result<bool> {
+    Ok(names(state)?.iter().any(|name| matches!(pid(state, name), Ok(Some(_)))))
 }
 
 /// Ends the processes named, all at once: SIGTERM, and SIGKILL after the grace. Their pid files go.

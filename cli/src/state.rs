@@ -14,8 +14,10 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
+    io::{self, Write as _},
     net::Ipv4Addr,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -79,7 +81,12 @@ impl Instance {
 impl State {
     /// The state directory at `root`, made if there is none.
     pub(crate) fn open(root: &Path) -> anyhow::Result<Self> {
-        fs::create_dir_all(root).with_context(|| format!("cannot make the state directory {}", root.display()))?;
+        let make = || -> io::Result<()> {
+            fs::create_dir_all(root)?;
+            // The store's data and the Pods' volumes are nobody else's to read.
+            fs::set_permissions(root, fs::Permissions::from_mode(0o700))
+        };
+        make().with_context(|| format!("cannot make the state directory {}", root.display()))?;
         Ok(Self { root: root.canonicalize().with_context(|| root.display().to_string())? })
     }
 
@@ -164,17 +171,33 @@ pub(crate) fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> anyhow::
     }
 }
 
-/// Writes a value so that the file is there whole or not at all.
+/// Writes a value so that the file is there whole or not at all, after a power cut too.
 pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> anyhow::Result<()> {
     let temporary = path.with_extension("new");
     let mut bytes = serde_json::to_vec_pretty(value)?;
     bytes.push(b'\n');
-    fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path)).with_context(|| path.display().to_string())
+    let write = || -> io::Result<()> {
+        let mut file = fs::File::create(&temporary)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)?;
+        path.parent().map_or(Ok(()), |folder| fs::File::open(folder)?.sync_all())
+    };
+    write().with_context(|| path.display().to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_is_nobody_elses() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("state");
+        fs::create_dir(&root).unwrap();
+        State::open(&root).unwrap();
+        assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o777, 0o700);
+    }
 
     #[test]
     fn a_lost_instance_has_the_id_that_it_had() {

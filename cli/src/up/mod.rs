@@ -140,7 +140,7 @@ fn host_network_is_ours(state: &State) -> anyhow::Result<bool> {
     if let Ok(other) = std::fs::read_to_string(holder)
         && Path::new(&other) != state.root()
         && let Some(other) = State::existing(Path::new(&other))
-        && !process::names(&other)?.is_empty()
+        && process::runs_any(&other)?
     {
         return Ok(false);
     }

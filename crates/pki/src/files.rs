@@ -31,7 +31,9 @@ pub(crate) fn write(path: &Path, content: &[u8], secrecy: Secrecy) -> Result<(),
         let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
         file.write_all(content)?;
         file.sync_all()?;
-        fs::rename(&temporary, path)
+        fs::rename(&temporary, path)?;
+        // A key that a power cut takes back would be made anew, and nothing opens what it sealed.
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).map_or(Ok(()), |f| fs::File::open(f)?.sync_all())
     };
     write().map_err(|e| Error::file(path, e))
 }
