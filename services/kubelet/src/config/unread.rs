@@ -83,7 +83,9 @@ pub(super) fn check(path: &Path, file: &Value) -> Result<()> {
             continue;
         };
         let text = value.to_string();
-        if !neutral.contains(&text.as_str()) && !(field == "podPidsLimit" && value.as_i64().is_some_and(|n| n < 0)) {
+        // As upstream takes it, any negative number is no limit.
+        let is_no_limit = field == "podPidsLimit" && value.as_i64().is_some_and(|limit| limit < 0);
+        if !is_no_limit && !neutral.contains(&text.as_str()) {
             return Err(Error::Config(format!(
                 "--config={}: {field}: {text} is not implemented, and Pods would run without it; leave it out",
                 path.display()

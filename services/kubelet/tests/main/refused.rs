@@ -20,7 +20,8 @@ async fn what_can_not_be_confined_as_it_asks_does_not_run() {
     put(&node, "sysctl", json!({"securityContext": {"sysctls": [{"name": "net.ipv4.ip_forward", "value": "1"}]}}));
     put(&node, "groups", json!({"securityContext": {"supplementalGroupsPolicy": "Strict"}}));
     let mount = json!({"name": "v", "mountPath": "/v", "readOnly": true, "recursiveReadOnly": "Enabled"});
-    let container = json!({"name": "c", "image": "trireme.local/echo:1", "args": ["sleep", "3600"], "volumeMounts": [mount]});
+    let container =
+        json!({"name": "c", "image": "trireme.local/echo:1", "args": ["sleep", "3600"], "volumeMounts": [mount]});
     put(&node, "ground", json!({"containers": [container], "volumes": [{"name": "v", "emptyDir": {}}]}));
     put(&node, "safe", json!({"securityContext": {"sysctls": [{"name": "net/ipv4/tcp_syncookies", "value": "1"}]}}));
     node.start_kubelet();
@@ -40,7 +41,9 @@ async fn what_can_not_be_confined_as_it_asks_does_not_run() {
     }
     until("the other Pod runs", 40, || async {
         let all = cri.list_containers(None).await.unwrap();
-        all.iter().any(|run| run.labels.get("io.kubernetes.pod.name").is_some_and(|pod| pod == "safe-node")).then_some(())
+        all.iter()
+            .any(|run| run.labels.get("io.kubernetes.pod.name").is_some_and(|pod| pod == "safe-node"))
+            .then_some(())
     })
     .await;
     let sandboxes = cri.list_pod_sandboxes(None).await.unwrap();
