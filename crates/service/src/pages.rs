@@ -3,7 +3,7 @@
 //! A service with an HTTP server of its own mounts [`answer`] there; the others let [`serve`] listen.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -133,7 +133,10 @@ struct Visit {
 
 async fn connection(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, mut visit: Visit) {
     let served = async {
-        let Some(Tls { config, private }) = tls else { return http(stream, visit).await };
+        let Some(Tls { config, private }) = tls else {
+            visit.known = stream.local_addr().is_ok_and(|local| of_this_machine(peer.ip(), local.ip()));
+            return http(stream, visit).await;
+        };
         let stream = tokio::time::timeout(PATIENCE, TlsAcceptor::from(config).accept(stream))
             .await
             .map_err(|_| "no TLS handshake in time".to_owned())?
@@ -144,6 +147,11 @@ async fn connection(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, mut v
     if let Err(error) = served.await {
         tracing::debug!(%peer, error, "connection to the pages failed");
     }
+}
+
+/// Without TLS nobody can say who he is: metrics and spans, which name objects, are for callers on this machine only.
+fn of_this_machine(peer: IpAddr, local: IpAddr) -> bool {
+    peer.is_loopback() || peer == local
 }
 
 /// Answers one request. The connection is not kept for others: what its client may take is counted from its beginning.
@@ -173,7 +181,7 @@ async fn respond(request: &Request<hyper::body::Incoming>, visit: &Visit) -> Res
     let page = if request.method() != Method::GET && request.method() != Method::HEAD {
         Page::text(405, "method not allowed\n")
     } else if private && !visit.known {
-        Page::text(403, "a client certificate is needed for this page\n")
+        Page::text(403, "this page needs a client certificate, or over plain HTTP a caller on this machine\n")
     } else if private && !visit.takes_slot() {
         Page::text(503, "too many clients read this page\n")
     } else {
@@ -206,6 +214,13 @@ mod tests {
     fn visit(readers: &Arc<Semaphore>) -> Visit {
         let health = Health::new(CancellationToken::new());
         Visit { health, known: true, readers: Arc::clone(readers), slot: Arc::default() }
+    }
+
+    #[test]
+    fn over_plain_http_only_this_machine_reads_what_names_objects() {
+        let is = |peer: &str, local: &str| of_this_machine(peer.parse().unwrap(), local.parse().unwrap());
+        assert!(is("127.0.0.1", "127.0.0.1") && is("10.200.1.1", "10.200.1.1") && is("::1", "::1"));
+        assert!(!is("10.244.0.7", "10.200.1.1") && !is("192.0.2.1", "0.0.0.0"));
     }
 
     /// A client that asks, whose connection holds 64 bytes of the answer until it reads.

@@ -195,9 +195,12 @@ impl Cluster {
 }
 
 impl Drop for Cluster {
+    #[allow(clippy::print_stderr, reason = "there is nobody left to hand an error to")]
     fn drop(&mut self) {
-        // A test that failed has said so already; what `down` could not do must not hide it.
-        let _said = self.stop();
+        // Not a panic: a test that failed has said so already, and what `down` could not do must not hide it.
+        if let Err(error) = self.stop() {
+            eprintln!("{error:#}");
+        }
     }
 }
 
