@@ -17,5 +17,6 @@ mod respond;
 mod server;
 mod stream;
 
+pub(crate) use held::held;
 pub(crate) use request::wants_websocket;
 pub use server::{Connect, Door};

@@ -40,7 +40,8 @@ pub(super) fn read_head(http: &HttpRequest, engine: &Engine) -> Request {
     let watching = flag(&request, "watch").unwrap_or(false);
     let pinned = request.pinned_name();
     request.info = RequestInfo::parse(http.method().as_str(), &path, watching, pinned.as_deref());
-    if *http.method() == Method::HEAD && request.info.is_resource {
+    // A proxy's backend may be asked what no object is.
+    if *http.method() == Method::HEAD && request.info.is_resource && request.info.subresource != "proxy" {
         request.info.verb = "head".to_owned();
     }
     request

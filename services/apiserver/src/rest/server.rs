@@ -20,7 +20,7 @@ use trireme_service::tls::{self, ClientAuth, Identity};
 
 use super::accept::{self, Form};
 use super::encode::Style;
-use super::held::held;
+use super::held;
 use super::request::{read_body, read_head, wants_websocket};
 use super::respond;
 use crate::auth::UserInfo;
@@ -142,18 +142,19 @@ async fn serve(state: &State, http: HttpRequest, mut payload: Payload, mut reque
     };
     form.pretty |= wants_pretty(&request);
     let mut style = style(form);
+    // What comes back is not ours: any form may be asked for.
+    if let Some(connect) = state.connect.as_ref().filter(|connect| connect.wants(&request)) {
+        return match state.engine.admit(&request).await {
+            Ok(context) => Outcome::Answered(connect.connect(context, http, payload).await),
+            Err(served) => Outcome::Served(Box::new((*served, request, style, payload))),
+        };
+    }
     if let Some(refusal) = refusal {
         return early(request, refusal, style, payload).await;
     }
     match IncludeObject::parse(request.param("includeObject")) {
         Ok(include) => style.include = include,
         Err(refusal) => return early(request, refusal, style, payload).await,
-    }
-    if let Some(connect) = state.connect.as_ref().filter(|connect| connect.wants(&request)) {
-        return match state.engine.admit(&request).await {
-            Ok(context) => Outcome::Answered(connect.connect(context, http, payload).await),
-            Err(served) => Outcome::Served(Box::new((*served, request, style, payload))),
-        };
     }
     if request.info.verb == "watch" && wants_websocket(&http) {
         let refusal = Status::failure(403, Reason::Forbidden, "no WebSocket carries a watch here");
@@ -169,8 +170,7 @@ async fn serve(state: &State, http: HttpRequest, mut payload: Payload, mut reque
 /// Whether anybody looks at what comes with a request. Bodies that nobody looks at are not read.
 fn takes_body(request: &Request) -> bool {
     let info = &request.info;
-    let writes = matches!(info.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection");
-    info.is_resource && (writes || info.subresource == "proxy")
+    info.is_resource && matches!(info.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
 }
 
 fn style(form: Form) -> Style {

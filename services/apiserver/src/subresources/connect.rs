@@ -38,12 +38,17 @@ impl Connect for Subresources {
     fn wants(&self, request: &Request) -> bool {
         let info = &request.info;
         let stream = matches!(info.subresource.as_str(), "exec" | "attach" | "portforward");
-        info.group.is_empty() && info.resource == "pods" && stream && matches!(info.verb.as_str(), "get" | "create")
+        let stream = info.resource == "pods" && stream && matches!(info.verb.as_str(), "get" | "create");
+        let proxy = info.subresource == "proxy" && matches!(info.resource.as_str(), "nodes" | "pods" | "services");
+        info.group.is_empty() && info.version == "v1" && (stream || proxy)
     }
 
     fn connect(&self, context: Context, http: HttpRequest, payload: Payload) -> LocalBoxFuture<'static, HttpResponse> {
         let this = self.clone();
         Box::pin(async move {
+            if context.info.subresource == "proxy" {
+                return this.proxy(&context, &http, payload).await;
+            }
             match this.open(&context, &http, payload).await {
                 Ok(response) => response,
                 Err(status) => refused(&status),
@@ -132,7 +137,7 @@ fn check(subresource: &str, query: &[(&str, &str)]) -> Result<(), Status> {
 }
 
 /// The refusal of a stream that never stood.
-fn refused(status: &Status) -> HttpResponse {
+pub(super) fn refused(status: &Status) -> HttpResponse {
     let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     HttpResponse::build(code).json(status)
 }

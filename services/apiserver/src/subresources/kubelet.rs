@@ -50,6 +50,8 @@ pub struct Kubelets {
     tls: Arc<ClientConfig>,
     /// For who asked to skip verification.
     unverified: Arc<ClientConfig>,
+    /// For what is no kubelet: nobody is verified, and nobody is shown our certificate.
+    strangers: Arc<ClientConfig>,
     address_types: Vec<String>,
     patience: Duration,
 }
@@ -65,6 +67,17 @@ pub struct Location {
     pub tls: bool,
     /// Whether it is what somebody wrote into an object, and must not lead to this machine or what is next to it.
     pub foreign: bool,
+    /// Whether it is no kubelet, but whatever listens there.
+    pub stranger: bool,
+}
+
+impl Location {
+    /// Host and port as a URL has them.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        let Self { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
 }
 
 impl Kubelets {
@@ -88,6 +101,7 @@ impl Kubelets {
             nodes,
             tls,
             unverified,
+            strangers: tls::insecure_client_config(None, &["http/1.1"]).map_err(Error::Kubelets)?,
             address_types: config.kubelet_preferred_address_types.clone(),
             patience: config.kubelet_timeout,
         })
@@ -109,7 +123,7 @@ impl Kubelets {
         };
         let port = value.pointer("/status/daemonEndpoints/kubeletEndpoint/Port").and_then(Value::as_u64);
         let port = port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0).unwrap_or(DEFAULT_PORT);
-        Ok(Location { host: host.to_owned(), port, tls: true, foreign: false })
+        Ok(Location { host: host.to_owned(), port, tls: true, foreign: false, stranger: false })
     }
 
     /// Sends one request on a connection of its own, which is closed with the answer's body (or lives on in an upgrade).
@@ -148,14 +162,17 @@ impl Kubelets {
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
-        let authority = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        let authority = authority.parse().map_err(|why| failed("host", &why))?;
-        request.headers_mut().insert(http::header::HOST, authority);
+        let authority = location.authority().parse().map_err(|why| failed("host", &why))?;
+        request.headers_mut().entry(http::header::HOST).or_insert(authority);
         if !location.tls {
             return exchange(TokioIo::new(stream), request).await.map_err(|why| failed("http", &why));
         }
         let name = ServerName::try_from(host.clone()).map_err(|why| failed("tls", &why))?;
-        let config = if verify { &self.tls } else { &self.unverified };
+        let config = match verify {
+            _ if location.stranger => &self.strangers,
+            true => &self.tls,
+            false => &self.unverified,
+        };
         let handshake = TlsConnector::from(config.clone()).connect(name, stream);
         let stream = match timeout(self.patience, handshake).await {
             Ok(done) => done.map_err(|why| failed("tls", &why))?,

@@ -32,7 +32,7 @@ use trireme_machinery::status::Status;
 
 use crate::admission::{self, Operation};
 use crate::auth::reviews::Reviews;
-use crate::auth::{self, Authorizer};
+use crate::auth::{self, Authenticator, Authorizer};
 use crate::config::Config;
 use crate::error::Error;
 use crate::pipeline::decode;
@@ -54,6 +54,7 @@ pub struct Subresources {
 struct Inner {
     objects: Arc<dyn Objects>,
     registry: Arc<Registry>,
+    authenticator: Authenticator,
     authorizer: Authorizer,
     reviews: Reviews,
     issuer: Option<Issuer>,
@@ -101,7 +102,8 @@ impl Subresources {
                 .ok_or_else(|| missing("poddisruptionbudgets"))?,
             kubelets: Kubelets::new(objects.clone(), &registry, config)?,
             bodies: Bodies::new(&registry).ok_or_else(|| missing("bodies"))?,
-            reviews: Reviews::new(auth.authenticator, auth.authorizer.clone()),
+            reviews: Reviews::new(auth.authenticator.clone(), auth.authorizer.clone()),
+            authenticator: auth.authenticator,
             authorizer: auth.authorizer,
             objects,
             registry,
@@ -122,7 +124,6 @@ impl Subresources {
             ("", "pods", "eviction", "create") => self.evict(context, request, &kind).await,
             ("", "pods", "log", "get") => self.logs(context, request).await,
             ("", "serviceaccounts", "token", "create") => self.token(context, request, &kind).await,
-            ("", "nodes" | "pods" | "services", "proxy", _) => self.proxy(context, request).await,
             (_, _, "scale", "get" | "update" | "patch") if kind.scale.is_some() => {
                 self.scale(context, request, &kind).await
             }
