@@ -126,6 +126,10 @@ async fn detach(record: &Path, settings: &Settings, places: &Places) -> Result<(
             }
             call(&places.bin_dir, kind, &known, &config.to_string()).await?;
         }
+        // containerd attaches every Pod to its own loopback too, and that went with the Pod's namespace.
+        if let Some(id) = known["containerId"].as_str().filter(|id| id.chars().all(|c| c.is_ascii_alphanumeric())) {
+            remove_file(&places.results.join(format!("cni-loopback-{id}-lo")))?;
+        }
     }
     remove_file(record)
 }

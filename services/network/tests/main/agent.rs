@@ -76,7 +76,7 @@ fn call(node: &Namespace, command: &'static str, plugin: &str, pod: &Namespace, 
     let output = node.run(move || {
         let mut child = Command::new(program)
             .env("CNI_COMMAND", command)
-            .env("CNI_CONTAINERID", pod_id)
+            .env("CNI_CONTAINERID", pod_id.replace('-', ""))
             .env("CNI_NETNS", pod_path)
             .env("CNI_IFNAME", "eth0")
             .env("CNI_PATH", PLUGINS)
@@ -159,10 +159,11 @@ fn pods_of_two_nodes() {
 
 /// The record that libcni keeps of an attachment.
 fn record(dir: &Path, network: &str, pod: &Namespace, ports: &Value) -> PathBuf {
-    let results = dir.join("results");
+    let (results, id) = (dir.join("results"), pod.name().replace('-', ""));
     std::fs::create_dir_all(&results).unwrap();
+    std::fs::write(results.join(format!("cni-loopback-{id}-lo")), "{}").unwrap();
     let known = json!({
-        "kind": "cniCacheV1", "containerId": pod.name(), "ifName": "eth0", "networkName": network,
+        "kind": "cniCacheV1", "containerId": id, "ifName": "eth0", "networkName": network,
         "capabilityArgs": { "portMappings": ports }, "result": { "cniVersion": "1.0.0" },
     });
     let path = results.join(format!("{network}-{}-eth0", "0123456789abcdef".repeat(4)));
@@ -222,7 +223,8 @@ fn cleanup_takes_everything_with_it_whatever_the_runtime_left() {
     let left = clean();
     assert!(!["tri-n1", "trireme-n1", "8088"].iter().any(|trace| left.contains(trace)), "{left}");
     assert!(["10.244.1.0/24", "trireme pods", "trireme-n2"].iter().all(|trace| left.contains(trace)), "{left}");
-    assert!(!record.exists() && !dir.path().join("ipam/trireme-n1").exists());
+    assert_eq!(std::fs::read_dir(dir.path().join("results")).unwrap().count(), 0, "{record:?} and its loopback's");
+    assert!(!dir.path().join("ipam/trireme-n1").exists());
     assert_eq!(std::fs::read_dir(dir.path().join("net.d")).unwrap().count(), 0);
 
     // The last one takes the rest; again is harmless.
