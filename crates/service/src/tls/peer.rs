@@ -66,7 +66,7 @@ fn text(value: &Any<'_>) -> Option<String> {
     if value.header.constructed() {
         return None;
     }
-    let bytes = value.data.as_ref();
+    let bytes = value.data;
     let ascii = |allowed: &dyn Fn(u8) -> bool| {
         bytes.iter().all(|byte| byte.is_ascii() && allowed(*byte)).then(|| String::from_utf8_lossy(bytes).into_owned())
     };
