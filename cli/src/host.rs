@@ -2,27 +2,27 @@
 //!
 //! Everything is made idempotently by `ip` and `nft`, and carries the instance's id in its name.
 
-use std::{
-    collections::BTreeSet,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{collections::BTreeSet, io, path::Path, process::Stdio};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 
-use crate::{down::Faults, state::Instance};
+use crate::{down::Faults, program, state::Instance};
 
 /// Runs a program; an error says what it said.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
-    let output = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot run {program}"))?;
+    let output = program::command(program).args(arguments).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| cannot_run(program, error))?;
     if !output.status.success() {
         bail!("{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn cannot_run(program: &str, error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => anyhow!(program::missing(program)),
+        _ => anyhow!(error).context(format!("cannot run {program}")),
+    }
 }
 
 /// Every IPv4 network that an interface of this machine lies in, as `ip` prints them.
@@ -134,13 +134,13 @@ fn veth(instance: &Instance, n: u8) -> String {
 /// One nft transaction.
 fn apply_rules(rules: &str) -> anyhow::Result<()> {
     use std::io::Write as _;
-    let mut nft = Command::new("nft")
+    let mut nft = program::command("nft")
         .args(["-f", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .context("cannot run nft")?;
+        .map_err(|error| cannot_run("nft", error))?;
     if let Some(mut input) = nft.stdin.take() {
         input.write_all(rules.as_bytes()).context("nft")?;
     }

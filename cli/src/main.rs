@@ -18,7 +18,9 @@ mod host;
 mod lock;
 mod pki;
 mod process;
+mod program;
 mod ready;
+mod shell;
 mod state;
 mod up;
 

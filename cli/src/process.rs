@@ -3,9 +3,9 @@
 use std::{
     fs,
     net::Ipv4Addr,
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
     time::{Duration, Instant},
 };
 
@@ -16,7 +16,10 @@ use nix::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::state::{self, State};
+use crate::{
+    program,
+    state::{self, State},
+};
 
 /// How long a process may take to end after SIGTERM.
 const STOP_GRACE: Duration = Duration::from_secs(20);
@@ -62,6 +65,27 @@ struct Record {
     /// Field 22 of `/proc/<pid>/stat`: a pid that was given to another process has another one.
     start: u64,
     program: PathBuf,
+    #[serde(default)]
+    arguments: Vec<String>,
+    /// Files of before this was kept have none.
+    #[serde(default)]
+    file: Option<File>,
+}
+
+/// Which file a program is: what is built anew is another one, or the same one changed later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct File {
+    device: u64,
+    inode: u64,
+    /// Seconds and nanoseconds.
+    modified: (i64, i64),
+}
+
+impl File {
+    fn of(program: &Path) -> Option<Self> {
+        let meta = fs::metadata(program).ok()?;
+        Some(Self { device: meta.dev(), inode: meta.ino(), modified: (meta.mtime(), meta.mtime_nsec()) })
+    }
 }
 
 impl Process {
@@ -82,11 +106,11 @@ impl Process {
             .with_context(|| log.display().to_string())?;
         let mut command = match &self.namespace {
             Some(namespace) => {
-                let mut command = Command::new("nsenter");
+                let mut command = program::command("nsenter");
                 command.arg(format!("--net=/run/netns/{namespace}")).arg("--").arg(&self.program);
                 command
             }
-            None => Command::new(&self.program),
+            None => program::command(&self.program),
         };
         command
             .args(&self.arguments)
@@ -97,26 +121,48 @@ impl Process {
             .stdout(out.try_clone()?)
             .stderr(out);
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let file_started = File::of(&self.program);
         let child = command.spawn().with_context(|| format!("cannot start {}", self.program.display()))?;
         let pid = i32::try_from(child.id())?;
-        let start = start_time(pid).with_context(|| format!("{} ended at once: see {}", self.name, log.display()))?;
-        state::write_json(&file(state, &self.name), &Record { pid, start, program: self.program.clone() })?;
+        let Some(start) = start_time(pid) else {
+            bail!("{} ended at once; the end of {}:\n{}", self.name, log.display(), self.last_words(state));
+        };
+        let record =
+            Record { pid, start, program: self.program.clone(), arguments: self.arguments.clone(), file: file_started };
+        state::write_json(&file(state, &self.name), &record)?;
         Ok(true)
+    }
+
+    /// What of the one that runs is not as wanted now; `None` if all is, or if none runs.
+    pub(crate) fn changed(&self, state: &State) -> Option<&'static str> {
+        let Record { program, arguments, file, .. } = running(state, &self.name)?;
+        let rebuilt = program != self.program || File::of(&self.program).is_some_and(|now| file != Some(now));
+        match (file.is_some() && arguments != self.arguments, rebuilt) {
+            (false, false) => None,
+            (true, false) => Some("its flags changed"),
+            (false, true) => Some("its program changed"),
+            (true, true) => Some("its flags and its program changed"),
+        }
     }
 
     /// The end of its log, for a message about its failure.
     pub(crate) fn last_words(&self, state: &State) -> String {
         let text = fs::read_to_string(state.log(&self.name)).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().rev().take(5).collect();
+        // Of wrong flags the error comes first, and usage below it.
+        let lines: Vec<&str> = text.lines().rev().filter(|line| !line.trim().is_empty()).take(6).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join("\n")
     }
 }
 
 /// The pid of a process of the instance, if it runs.
 pub(crate) fn pid(state: &State, name: &str) -> anyhow::Result<Option<i32>> {
+    Ok(running(state, name).map(|r| r.pid))
+}
+
+fn running(state: &State, name: &str) -> Option<Record> {
     // One that a power cut left unreadable names nobody: a process that runs nevertheless is found by its mark.
     let record: Option<Record> = state::read_json(&file(state, name)).ok().flatten();
-    Ok(record.filter(|r| start_time(r.pid) == Some(r.start)).map(|r| r.pid))
+    record.filter(|r| start_time(r.pid) == Some(r.start))
 }
 
 /// The names of every process that was started and not stopped.
@@ -138,9 +184,14 @@ pub(crate) fn names(state: &State) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
+/// How many processes of the instance run.
+pub(crate) fn count(state: &State) -> anyhow::Result<usize> {
+    Ok(names(state)?.iter().filter(|name| running(state, name).is_some()).count())
+}
+
 /// Whether any process of the instance runs.
 pub(crate) fn runs_any(state: &State) -> anyhow::Result<bool> {
-    Ok(names(state)?.iter().any(|name| matches!(pid(state, name), Ok(Some(_)))))
+    Ok(count(state)? > 0)
 }
 
 /// Ends the processes named, all at once: SIGTERM, and SIGKILL after the grace. Their pid files go.
@@ -263,6 +314,26 @@ mod tests {
     }
 
     #[test]
+    fn other_flags_and_another_build_are_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = State::open(&folder.path().join("state")).unwrap();
+        let program = folder.path().join("program").display().to_string();
+        fs::copy("/bin/sleep", &program).unwrap();
+        let started = sleeper(&program, "600");
+        assert_eq!(started.changed(&state), None, "none runs");
+        started.start(&state).unwrap();
+        assert_eq!(started.changed(&state), None);
+        assert_eq!(sleeper(&program, "601").changed(&state), Some("its flags changed"));
+        fs::copy("/bin/sleep", folder.path().join("new")).unwrap();
+        fs::rename(folder.path().join("new"), &program).unwrap();
+        assert_eq!(started.changed(&state), Some("its program changed"));
+        assert_eq!(sleeper(&program, "601").changed(&state), Some("its flags and its program changed"));
+        fs::remove_file(&program).unwrap();
+        assert_eq!(started.changed(&state), None, "there is nothing to start in its place");
+        stop(&state, &names(&state).unwrap()).unwrap();
+    }
+
+    #[test]
     fn a_process_without_a_pid_file_is_found_and_stopped() {
         let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (state, other) = (State::open(folder.path()).unwrap(), State::open(other.path()).unwrap());
@@ -281,7 +352,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let state = State::open(folder.path()).unwrap();
         fs::create_dir_all(state.pids()).unwrap();
-        let record = Record { pid: i32::try_from(std::process::id()).unwrap(), start: 1, program: "/x".into() };
+        let record = Record {
+            pid: i32::try_from(std::process::id()).unwrap(),
+            start: 1,
+            program: "/x".into(),
+            arguments: vec![],
+            file: None,
+        };
         state::write_json(&file(&state, "old"), &record).unwrap();
         assert_eq!(pid(&state, "old").unwrap(), None);
         stop(&state, &["old".into()]).unwrap();

@@ -44,6 +44,14 @@ pub(crate) struct Instance {
     pub(crate) store_members: u8,
     /// The nodes by number, and whether each shares this machine's network.
     pub(crate) nodes: BTreeMap<u8, bool>,
+    /// Whether an `up` of all its parts ended well once: from then on the examples are the user's. Files of before this
+    /// was kept are of instances that were used.
+    #[serde(default = "yes")]
+    pub(crate) was_up: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Instance {
@@ -189,6 +197,14 @@ pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> anyhow::Result
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_older_trireme_wrote_is_read() {
+        let text = r#"{"version":1,"id":"0a1b2c","network":[10,200,7],"store_members":1,"nodes":{"1":true}}"#;
+        let instance: Instance = serde_json::from_str(text).unwrap();
+        assert!(instance.was_up);
+        assert_eq!(instance.nodes, [(1, true)].into());
+    }
 
     #[test]
     fn it_is_nobody_elses() {

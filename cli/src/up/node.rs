@@ -8,6 +8,7 @@ use trireme_pki::{AuthorityName, Identity};
 use super::{preflight, services::Plan};
 use crate::{
     process::{Process, Ready},
+    program,
     state::{Instance, State},
 };
 
@@ -120,7 +121,7 @@ runtime_type = "io.containerd.runc.v2"
         fs::write(&config, text).with_context(|| config.display().to_string())?;
         Ok(self.inside(Process {
             name: format!("containerd-{}", self.n),
-            program: preflight::find("containerd").unwrap_or_else(|| "containerd".into()),
+            program: program::find("containerd").unwrap_or_else(|| "containerd".into()),
             arguments: vec![format!("--config={}", config.display()), "--log-level=warn".to_owned()],
             environment: Vec::new(),
             namespace: None,

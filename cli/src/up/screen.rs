@@ -6,6 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
     process::{self, Process, Ready},
+    shell,
     state::State,
 };
 
@@ -26,13 +27,19 @@ impl Screen {
 
     /// Says what is done; `result` is what became of it.
     pub(crate) fn step<T>(&self, what: &str, result: anyhow::Result<T>) -> anyhow::Result<T> {
-        if let Err(e) = &result {
-            self.bar.println(format!("  failed  {what}: {e:#}"));
+        if result.is_err() {
+            // Why is the command's last word.
+            self.bar.println(format!("  failed  {what}"));
             self.bar.finish_and_clear();
         } else {
             self.bar.println(format!("  ready   {what}"));
         }
         result
+    }
+
+    /// Says something that must be seen without a terminal too.
+    pub(crate) fn say(&self, line: &str) {
+        self.bar.suspend(|| println!("{line}"));
     }
 
     /// Says what is waited for while it is.
@@ -45,12 +52,13 @@ impl Screen {
         self.step(what, work.await)
     }
 
-    /// What runs where, and what to type next.
+    /// What runs where, where node 1 lives, and what to type next.
     pub(crate) fn summary(
         &self,
         state: &State,
         processes: &[Process],
         server: &str,
+        place: &str,
         took: Duration,
     ) -> anyhow::Result<()> {
         self.bar.finish_and_clear();
@@ -65,13 +73,17 @@ impl Screen {
             };
             println!("{:<16} {pid:>8}  {at:<28} {}", process.name, state.log(&process.name).display());
         }
-        println!("\nThe API server is at {server}. Everything took {:.1} s. Next:", took.as_secs_f64());
-        println!("  export KUBECONFIG={}", state.kubeconfig().display());
+        println!("\nThe API server is at {server}. Everything took {:.1} s.", took.as_secs_f64());
+        if !place.is_empty() {
+            println!("{place}");
+        }
+        println!("Next:");
+        println!("  export KUBECONFIG={}", shell::quoted(&state.kubeconfig()));
         println!("  kubectl get nodes,pods -A");
         if let Some(runtime) = processes.iter().find(|p| p.name.starts_with("containerd"))
             && let Ready::Socket(path) = &runtime.ready
         {
-            println!("  export CONTAINERD_ADDRESS={}", path.display());
+            println!("  export CONTAINERD_ADDRESS={}", shell::quoted(path));
             println!("  ctr -n k8s.io tasks ls");
         }
         Ok(())

@@ -84,7 +84,7 @@ impl Plan<'_> {
         fs::write(&file, text).with_context(|| file.display().to_string())?;
         Ok(Process {
             name: "nats".to_owned(),
-            program: super::preflight::find("nats-server").unwrap_or_else(|| "nats-server".into()),
+            program: crate::program::find("nats-server").unwrap_or_else(|| "nats-server".into()),
             arguments: vec![format!("--config={}", file.display())],
             environment: Vec::new(),
             namespace: None,
