@@ -14,6 +14,8 @@ mod setup;
 mod test;
 mod up;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 /// Every command a developer or CI runs.
@@ -34,7 +36,8 @@ enum Command {
         #[arg(long)]
         dev: bool,
     },
-    /// Sets up, builds, and runs `trireme up` with the arguments given.
+    /// Sets up, builds, and runs `trireme up` with the arguments given (`--help` shows which there are).
+    #[command(disable_help_flag = true)]
     Up {
         /// Handed to `trireme up`, but for `--no-build`, which leaves setup and build out.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -60,11 +63,21 @@ enum Command {
     Facts,
 }
 
-fn main() -> anyhow::Result<()> {
-    match Cli::parse().command {
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Up { arguments } => return up::run(&arguments),
         Command::Setup => setup::run(),
         Command::Build { dev } => build::services(if dev { build::Profile::Dev } else { build::Profile::Release }),
-        Command::Up { arguments } => up::run(&arguments),
         Command::Images => images::run().map(|files| files.iter().for_each(|f| println!("{}", f.display()))),
         Command::Test => test::all(),
         Command::Lint => lint::run(),
@@ -73,4 +86,5 @@ fn main() -> anyhow::Result<()> {
         Command::Figures => figures::run(),
         Command::Facts => facts::run(),
     }
+    .map(|()| ExitCode::SUCCESS)
 }
