@@ -3,7 +3,7 @@
 //! | path | does |
 //! |---|---|
 //! | anything else | 200, who answers and what was asked |
-//! | `/readyz` | 200, or 503 while unready |
+//! | `/readyz` | 200, or 503 while unready; not logged, as no probe is |
 //! | `/fail?code=N` | answers with that status (500 by default) |
 //! | `/exit?code=N` | answers, then ends the process with that code (1 by default) |
 //! | `/stall?seconds=N` | answers after that time (30 by default) |

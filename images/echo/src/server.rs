@@ -1,4 +1,4 @@
-//! The server: one thread a request, one line of log each.
+//! The server: one thread a request, one line of log each but for probes.
 
 use std::{
     fmt::Write as _,
@@ -71,7 +71,9 @@ fn answer(request: Request, unready: &AtomicBool, exit: &mpsc::Sender<u8>) {
         "/ready" => unready.store(false, Ordering::Relaxed),
         _ => {}
     }
-    println!("{} {url} {code}", request.method());
+    if !is_probe(path, agent(&request)) {
+        println!("{} {url} {code}", request.method());
+    }
     let mut response = Response::from_string(text(&request, &url)).with_status_code(code);
     if let Ok(header) = Header::from_bytes("X-Pod", name()) {
         response.add_header(header);
@@ -81,6 +83,15 @@ fn answer(request: Request, unready: &AtomicBool, exit: &mpsc::Sender<u8>) {
     if let Some(code) = end {
         let _gone = exit.send(code);
     }
+}
+
+/// Whether a kubelet asks how the server is: every second or so, which nobody wants to read.
+fn is_probe(path: &str, agent: &str) -> bool {
+    path == "/readyz" || agent.starts_with("kube-probe/")
+}
+
+fn agent(request: &Request) -> &str {
+    request.headers().iter().find(|h| h.field.equiv("User-Agent")).map_or("", |h| h.value.as_str())
 }
 
 fn text(request: &Request, url: &str) -> String {
@@ -106,4 +117,15 @@ fn variable(name: &str) -> String {
 
 fn number(name: &str) -> Option<u8> {
     std::env::var(name).ok().and_then(|v| v.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_are_told_from_requests() {
+        assert!(is_probe("/readyz", "") && is_probe("/readyz", "curl/8.0") && is_probe("/fail", "kube-probe/1.37"));
+        assert!(!is_probe("/", "") && !is_probe("/ready", "curl/8.0") && !is_probe("/readyz/x", "not kube-probe/"));
+    }
 }
