@@ -123,7 +123,7 @@ pub async fn run(context: Context, config: Config) -> Result<()> {
         context.tasks.spawn_until_shutdown(name, OnPanic::Shutdown, task);
     };
     spawn("runtime status", Box::pin(node::runtime::ask(cri.clone(), runtime_told, network_told, features_told)));
-    let pods = start_pods(&context, &host, client, &tasks, look_told);
+    let pods = start_pods(&context, &host, client, &tasks, (runtime.clone(), look_told));
     let (listener, port) = server::bind(&host.config)?;
     let (handle, serving) = server::serve(host.clone(), pods, context.health.clone(), listener)?;
     tracing::info!(node = host.config.node_name, port, "serving");
@@ -179,7 +179,7 @@ fn start_pods(
     host: &Arc<Host>,
     client: Option<Client>,
     tasks: &Tasks,
-    look_told: watch::Sender<Option<std::time::Instant>>,
+    (runtime, look_told): (watch::Receiver<node::runtime::Condition>, watch::Sender<Option<std::time::Instant>>),
 ) -> trireme_service::actor::Address<manager::Manager> {
     let config = &host.config;
     let (pods, births) = manager::start(host.clone(), (client.is_some(), config.manifests.is_some()));
@@ -197,7 +197,7 @@ fn start_pods(
     }
     let (changed, mut changes) = mpsc::channel(64);
     spawn("relist", Box::pin(pleg::relist(host.cri.clone(), changed.clone(), look_told)));
-    spawn("container events", Box::pin(pleg::listen(host.cri.clone(), changed)));
+    spawn("container events", Box::pin(pleg::listen(host.cri.clone(), changed, runtime)));
     spawn("log rotation", Box::pin(rotation::keep(host.cri.clone(), config.log_max_bytes, config.log_max_files)));
     let told = pods.clone();
     spawn(
@@ -244,6 +244,7 @@ fn register(
         runtime,
         last_look,
         nodes: nodes.clone(),
+        events: api.events.clone(),
     };
     context.tasks.spawn_until_shutdown("node status", OnPanic::Shutdown, registration.run());
     let lease = node::lease::keep(nodes, host.config.node_name.clone(), host.config.lease_seconds);

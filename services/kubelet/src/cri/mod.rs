@@ -39,6 +39,22 @@ pub struct Identity {
     pub version: String,
 }
 
+impl Identity {
+    fn of(answer: pb::VersionResponse) -> Self {
+        Self { name: answer.runtime_name, version: answer.runtime_version }
+    }
+
+    /// It may have a stream of container events. containerd has one since 1.7, and logs an error for each one who asks
+    /// before that.
+    pub fn may_tell_events(&self) -> bool {
+        let mut numbers = self.version.trim_start_matches('v').split('.').map(|part| part.parse::<u32>().ok());
+        match (self.name.as_str(), numbers.next().flatten(), numbers.next().flatten()) {
+            ("containerd", Some(major), Some(minor)) => (major, minor) >= (1, 7),
+            _ => true,
+        }
+    }
+}
+
 impl Cri {
     /// Connects as [`Cri::connect`] does, and waits so long for a runtime that is only just starting. One that answers
     /// without CRI v1 is refused at once.
@@ -72,8 +88,7 @@ impl Cri {
                 _ => refuse(transport::root_cause(&status)),
             })?
             .into_inner();
-        let identity = Identity { name: answer.runtime_name, version: answer.runtime_version };
-        Ok(Self { services, identity: Arc::new(identity) })
+        Ok(Self { services, identity: Arc::new(Identity::of(answer)) })
     }
 
     /// A runtime that was there once, and is not now.
@@ -86,6 +101,13 @@ impl Cri {
     /// Name and version of the runtime.
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// Name and version of the runtime that is behind the socket now.
+    pub async fn version(&self) -> Result<Identity> {
+        let request = pb::VersionRequest { version: "0.1.0".into() };
+        let call = async { self.services.runtime().version(request).await };
+        Ok(Identity::of(self.call("Version", Duration::from_secs(10), call).await?))
     }
 
     async fn call<T, F>(&self, call: &'static str, limit: Duration, future: F) -> Result<T>
@@ -326,5 +348,18 @@ impl Cri {
 impl std::fmt::Debug for Cri {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cri").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_containerd_tells_no_events() {
+        let may = |name: &str, version: &str| Identity { name: name.into(), version: version.into() }.may_tell_events();
+        assert!(!may("containerd", "1.6.20~ds1") && !may("containerd", "v1.6.36") && !may("containerd", "1.5.0"));
+        assert!(may("containerd", "v1.7.0") && may("containerd", "1.7.27") && may("containerd", "2.0.0"));
+        assert!(may("cri-o", "1.26.0") && may("containerd", "main"));
     }
 }

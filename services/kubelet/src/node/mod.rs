@@ -3,6 +3,7 @@
 mod info;
 pub mod lease;
 mod machine;
+mod news;
 mod pressure;
 mod register;
 pub mod runtime;

@@ -1,9 +1,10 @@
 //! Registers the node and keeps its status true: looked at every few seconds, written when it changed or got old.
 
+use super::news;
 use super::pressure::{self, Pressures};
 use super::runtime::Condition;
 use super::status::{self, Inputs};
-use crate::api::Nodes;
+use crate::api::{Events, Nodes};
 use crate::config::Config;
 use crate::cri::Cri;
 use crate::error::{Error, Result};
@@ -38,11 +39,14 @@ pub struct Registration {
     pub last_look: LastLook,
     /// The API.
     pub nodes: Arc<dyn Nodes>,
+    /// What people see.
+    pub events: Arc<dyn Events>,
 }
 
 impl Registration {
     /// Registers, then keeps the status true for ever.
     pub async fn run(mut self) {
+        self.events.node(false, "Starting", "Starting kubelet.".to_owned());
         let mut last: Option<(NodeStatus, Instant)> = None;
         let mut pressures = Pressures::default();
         let mut registered = false;
@@ -89,6 +93,7 @@ impl Registration {
                     registered = true;
                     pause = Duration::from_millis(100);
                     if written {
+                        self.tell(&previous, &status);
                         last = Some((status, Instant::now()));
                     }
                 }
@@ -116,6 +121,14 @@ impl Registration {
             Ok(node) => Ok(Some(node.status.and_then(|status| status.conditions).unwrap_or_default())),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Events of what is news to the API server.
+    fn tell(&self, known: &[NodeCondition], status: &NodeStatus) {
+        for reason in news::between(known, status.conditions.as_deref().unwrap_or_default()) {
+            let what = format!("Node {} status is now: {reason}", self.config.node_name);
+            self.events.node(false, reason, what);
         }
     }
 
@@ -223,76 +236,5 @@ fn patch(status: &NodeStatus) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser as _;
-    use k8s_openapi::api::coordination::v1::Lease;
-    use tokio::sync::mpsc;
-
-    const BEFORE: &str = "2026-01-01T00:00:00Z";
-
-    /// An API server that has one node already, and tells what is written.
-    struct Known(mpsc::UnboundedSender<Value>);
-
-    #[async_trait::async_trait]
-    impl Nodes for Known {
-        async fn get(&self, _: &str) -> Result<Node> {
-            let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "lastTransitionTime": BEFORE, "lastHeartbeatTime": BEFORE});
-            let conditions = [condition("MemoryPressure", "False"), condition("Ready", "Unknown")];
-            Ok(serde_json::from_value(json!({"metadata": {"name": "n"}, "status": {"conditions": conditions}}))
-                .unwrap())
-        }
-        async fn create(&self, _: &Node) -> Result<Node> {
-            Err(Error::Exists("n".into()))
-        }
-        async fn patch(&self, _: &str, _: Value) -> Result<Node> {
-            Ok(Node::default())
-        }
-        async fn patch_status(&self, _: &str, patch: Value) -> Result<Node> {
-            let _ = self.0.send(patch);
-            Ok(Node::default())
-        }
-        async fn lease(&self, _: &str) -> Result<Lease> {
-            Err(Error::NotFound("n".into()))
-        }
-        async fn create_lease(&self, lease: &Lease) -> Result<Lease> {
-            Ok(lease.clone())
-        }
-        async fn update_lease(&self, lease: &Lease) -> Result<Lease> {
-            Ok(lease.clone())
-        }
-    }
-
-    #[tokio::test]
-    async fn a_restart_is_no_transition_and_what_others_wrote_is_put_right() {
-        let flags = [
-            "x",
-            "--hostname-override=n",
-            "--node-status-update-frequency=10ms",
-            "--eviction-hard=memory.available<0%",
-        ];
-        let (_runtime, runtime) = watch::channel(Condition { runtime: Ok(()), network: Ok(()) });
-        let (_look, last_look) = watch::channel(Some(Instant::now()));
-        let (told, mut written) = mpsc::unbounded_channel();
-        let registration = Registration {
-            config: Config::resolve(&crate::Flags::parse_from(flags)).unwrap(),
-            machine: Machine::default(),
-            port: 1,
-            cri: Cri::absent(),
-            runtime,
-            last_look,
-            nodes: Arc::new(Known(told)),
-        };
-        let task = tokio::spawn(registration.run());
-        // The second one only because the API server does not say what was written.
-        for _ in 0..2 {
-            let patch = tokio::time::timeout(Duration::from_secs(20), written.recv()).await.unwrap().unwrap();
-            let all = patch["status"]["conditions"].as_array().unwrap();
-            let of = |type_: &str| all.iter().find(|condition| condition["type"] == type_).unwrap();
-            assert_eq!(of("MemoryPressure")["lastTransitionTime"], BEFORE, "it did not change");
-            assert_eq!(of("Ready")["status"], "True");
-            assert_ne!(of("Ready")["lastTransitionTime"], BEFORE, "it did");
-        }
-        task.abort();
-    }
-}
+#[path = "register_tests.rs"]
+mod tests;
