@@ -171,7 +171,7 @@ impl Client {
         let result = self.transport().call(&request, trace).instrument(span.clone()).await;
         match &result {
             Ok(answer) => {
-                for warning in &answer.warnings {
+                for warning in self.told(answer) {
                     tracing::warn!(verb = request.verb, resource = request.resource.plural, "{warning}");
                 }
                 if request.writes() {
@@ -186,6 +186,11 @@ impl Client {
             }
         }
         result
+    }
+
+    /// The warnings that are logged.
+    fn told<'a>(&self, answer: &'a Answer) -> &'a [String] {
+        if self.inner.config.warnings { &answer.warnings } else { &[] }
     }
 
     pub(crate) async fn list(&self, request: &Request) -> Result<Listed, Error> {
@@ -260,4 +265,24 @@ fn note_write(request: &Request, answer: &Answer) {
         return;
     };
     context::note(Write { resource: request.resource.clone(), key: ObjectKey::new(&request.namespace, name), effect });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KUBECONFIG: &str = "current-context: c\ncontexts: [{name: c, context: {cluster: c}}]\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n";
+
+    #[tokio::test]
+    async fn warnings_are_told_unless_they_are_no_news() {
+        let config = Config::parse(KUBECONFIG, std::path::Path::new("/"), None).unwrap();
+        let answer = Answer { warnings: vec!["v1 Endpoints is deprecated".to_owned()], ..Answer::default() };
+        assert_eq!(Client::new(config.clone()).unwrap().told(&answer).len(), 1);
+        let quiet = Client::new(config.without_warnings()).unwrap();
+        assert!(quiet.told(&answer).is_empty());
+        // Controllers write as service accounts.
+        assert!(
+            quiet.service_accounts().unwrap().client("kube-system", "endpoint-controller").told(&answer).is_empty()
+        );
+    }
 }

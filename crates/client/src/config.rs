@@ -72,6 +72,8 @@ pub struct Config {
     pub qps: Option<f64>,
     /// Requests at once above that rate.
     pub burst: u32,
+    /// Log what the server warns about.
+    pub warnings: bool,
 }
 
 impl std::fmt::Debug for Config {
@@ -121,7 +123,7 @@ impl Config {
         })
     }
 
-    fn parse(text: &str, base: &Path, resources_endpoint: Option<String>) -> Result<Self, Error> {
+    pub(crate) fn parse(text: &str, base: &Path, resources_endpoint: Option<String>) -> Result<Self, Error> {
         let file: Value = serde_saphyr::from_str(text).map_err(|e| Error::Config(e.to_string()))?;
         let current = file.get("current-context").and_then(Value::as_str).unwrap_or_default();
         let context = named(&file, "contexts", "context", current)?;
@@ -162,6 +164,7 @@ impl Config {
             user_agent: default_user_agent(),
             qps: None,
             burst: 30,
+            warnings: true,
         })
     }
 
@@ -189,7 +192,15 @@ impl Config {
             user_agent: default_user_agent(),
             qps: None,
             burst: 30,
+            warnings: true,
         })
+    }
+
+    /// The server's warnings are no news: a component that takes old kinds on purpose, and is tested with them.
+    #[must_use]
+    pub fn without_warnings(mut self) -> Self {
+        self.warnings = false;
+        self
     }
 
     /// The first word of the user agent.

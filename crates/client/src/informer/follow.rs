@@ -101,6 +101,9 @@ impl<K: Object> Follower<K> {
                     let resource = self.builder.resource.group_resource();
                     match error.code() {
                         Some(410) => tracing::debug!(resource, "the watch stood too far back, listing again"),
+                        Some(code) if is_expected(code, self.builder.fleeting, self.revision) => {
+                            tracing::debug!(resource, %error, "out of reach");
+                        }
                         Some(_) => tracing::warn!(resource, %error, "cannot follow"),
                         // Of a broken connection the transport tells once for all that use it.
                         None => tracing::debug!(resource, %error, "cannot follow"),
@@ -422,9 +425,26 @@ impl<K: Object> Follower<K> {
     }
 }
 
+/// A refusal that tells only that what was followed is out of reach by now.
+fn is_expected(code: u16, fleeting: bool, revision: i64) -> bool {
+    fleeting && code == 403 && revision != UNSYNCED
+}
+
 async fn sleep_until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_no_news_once_a_fleeting_object_was_seen() {
+        assert!(is_expected(403, true, 7));
+        assert!(!is_expected(403, true, UNSYNCED), "it never could be read");
+        assert!(!is_expected(403, false, 7) && !is_expected(401, true, 7) && !is_expected(500, true, 7));
     }
 }

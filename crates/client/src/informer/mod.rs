@@ -111,6 +111,7 @@ pub struct Builder<K> {
     namespace: String,
     selection: ListParams,
     metadata_only: bool,
+    fleeting: bool,
     indexes: Vec<(&'static str, IndexFn<K>)>,
     transform: Option<Transform<K>>,
 }
@@ -131,6 +132,7 @@ impl<K: Object> Builder<K> {
             namespace: String::new(),
             selection: ListParams::default(),
             metadata_only: false,
+            fleeting: false,
             indexes: Vec::new(),
             transform: None,
         }
@@ -175,6 +177,14 @@ impl<K: Object> Builder<K> {
     #[must_use]
     pub fn metadata_only(mut self) -> Self {
         self.metadata_only = true;
+        self
+    }
+
+    /// What is followed may go out of reach, as a Secret does for a node that has no Pod with it any more: a refusal after
+    /// the first list is no news.
+    #[must_use]
+    pub fn fleeting(mut self) -> Self {
+        self.fleeting = true;
         self
     }
 

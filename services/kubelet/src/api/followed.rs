@@ -74,6 +74,7 @@ impl<K: Known> Owner<K> {
             let informer = Informer::<K>::builder(&self.client)
                 .namespace(key.namespace.clone())
                 .fields(format!("metadata.name={}", key.name))
+                .fleeting()
                 .start(&self.tasks);
             (informer, Instant::now())
         });
