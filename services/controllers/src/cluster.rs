@@ -4,17 +4,22 @@ use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Namespace, Node, Pod, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, Service, ServiceAccount,
+};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use trireme_client::{Claim, Client, Clock, Controller, EventRecorder, Informer, ServiceAccounts, Tasks};
 
 use crate::Config;
-use crate::common::owner;
+use crate::common::{owner, pods};
 
 /// Index of pods by the uid of their controller; pods without one are at [`orphans_of`] their namespace.
 pub(crate) const POD_CONTROLLER: &str = "controller";
 /// Index of pods by the node they are assigned to.
 pub(crate) const POD_NODE: &str = "node";
+/// Index of pods by `namespace/claim` of each claim that their volumes name.
+pub(crate) const POD_CLAIM: &str = "claim";
 /// Index of ReplicaSets by the uid of their controller.
 pub(crate) const REPLICA_SET_OWNER: &str = "owner";
 /// Index of EndpointSlices by `namespace/service`.
@@ -56,6 +61,9 @@ struct Informers {
     accounts: OnceLock<Informer<ServiceAccount>>,
     root_cas: OnceLock<Informer<ConfigMap>>,
     node_leases: OnceLock<Informer<Lease>>,
+    claims: OnceLock<Informer<PersistentVolumeClaim>>,
+    volumes: OnceLock<Informer<PersistentVolume>>,
+    volume_classes: OnceLock<Informer<VolumeAttributesClass>>,
 }
 
 impl Cluster {
@@ -123,8 +131,13 @@ impl Cluster {
             None => vec![orphans_of(pod.metadata.namespace.as_deref().unwrap_or_default())],
         };
         let node = |pod: &Pod| pod.spec.as_ref().and_then(|s| s.node_name.clone()).into_iter().collect();
+        let claims = |pod: &Pod| pods::claims(pod).map(|claim| claim.key.to_string()).collect();
         let start = || {
-            Informer::builder(&self.reader).index(POD_CONTROLLER, controller).index(POD_NODE, node).start(&self.tasks)
+            Informer::builder(&self.reader)
+                .index(POD_CONTROLLER, controller)
+                .index(POD_NODE, node)
+                .index(POD_CLAIM, claims)
+                .start(&self.tasks)
         };
         self.informers.pods.get_or_init(start).clone()
     }
@@ -167,6 +180,18 @@ impl Cluster {
                 .start(&self.tasks)
         };
         self.informers.root_cas.get_or_init(start).clone()
+    }
+
+    pub(crate) fn claims(&self) -> Informer<PersistentVolumeClaim> {
+        self.informers.claims.get_or_init(|| Informer::builder(&self.reader).start(&self.tasks)).clone()
+    }
+
+    pub(crate) fn volumes(&self) -> Informer<PersistentVolume> {
+        self.informers.volumes.get_or_init(|| Informer::builder(&self.reader).start(&self.tasks)).clone()
+    }
+
+    pub(crate) fn volume_classes(&self) -> Informer<VolumeAttributesClass> {
+        self.informers.volume_classes.get_or_init(|| Informer::builder(&self.reader).start(&self.tasks)).clone()
     }
 
     pub(crate) fn node_leases(&self) -> Informer<Lease> {

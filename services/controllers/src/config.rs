@@ -101,15 +101,37 @@ pub struct Config {
     pub trace_window: Duration,
 }
 
+/// Other names of controllers, by those they have here.
+const ALIASES: [(&str, &str); 2] =
+    [("persistentvolumeclaim-protection", "pvc-protection"), ("persistentvolume-protection", "pv-protection")];
+/// How often a kubelet with the usual flags renews its Lease.
+const RENEWAL: Duration = Duration::from_secs(10);
+
 impl Config {
+    /// What may be set wrong, though it can be done.
+    pub(crate) fn doubt(&self) -> Option<String> {
+        let grace = self.node_monitor_grace_period;
+        (grace < RENEWAL * 2).then(|| {
+            format!(
+                "--node-monitor-grace-period={grace:?} is short: kubelets renew their Leases every {RENEWAL:?} unless \
+                 they are told otherwise (--node-lease-duration-seconds), so that one late renewal makes a node not ready"
+            )
+        })
+    }
+
     /// Whether a controller of this name runs.
     #[must_use]
     pub fn enabled(&self, name: &str) -> bool {
-        let has = |entry: &str| self.controllers.iter().any(|c| c == entry);
-        if has(&format!("-{name}")) || has(&format!("-{name}-controller")) {
+        let alias = ALIASES.iter().find(|(of, _)| *of == name).map(|(_, alias)| *alias);
+        let is_it = |entry: &str| {
+            entry == name
+                || entry.strip_suffix("-controller") == Some(name)
+                || alias.is_some_and(|alias| entry == alias)
+        };
+        if self.controllers.iter().filter_map(|entry| entry.strip_prefix('-')).any(is_it) {
             return false;
         }
-        has("*") || has(name) || has(&format!("{name}-controller"))
+        self.controllers.iter().any(|entry| entry == "*" || is_it(entry))
     }
 }
 
@@ -137,5 +159,17 @@ mod tests {
         assert!(!parse(&["--controllers=*,-deployment"]).enabled("deployment"));
         let one = parse(&["--controllers=garbage-collector-controller"]);
         assert!(one.enabled("garbage-collector") && !one.enabled("deployment"));
+        for name in ["pvc-protection", "persistentvolumeclaim-protection-controller"] {
+            let claims = "persistentvolumeclaim-protection";
+            assert!(parse(&[&format!("--controllers={name}")]).enabled(claims));
+            assert!(!parse(&[&format!("--controllers=*,-{name}")]).enabled(claims));
+        }
+    }
+
+    #[test]
+    fn a_grace_that_one_late_renewal_uses_up_is_doubted() {
+        assert_eq!(parse(&[]).doubt(), None);
+        assert_eq!(parse(&["--node-monitor-grace-period=20s"]).doubt(), None);
+        assert!(parse(&["--node-monitor-grace-period=19s"]).doubt().is_some_and(|doubt| doubt.contains("=19s")));
     }
 }

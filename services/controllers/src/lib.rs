@@ -21,6 +21,7 @@ mod endpointslice;
 mod garbage;
 mod namespace;
 mod nodes;
+mod protection;
 mod replicaset;
 mod root_ca;
 mod service_account;
@@ -46,7 +47,11 @@ const COMPONENT: &str = "kube-controller-manager";
 /// # Errors
 /// The flags contradict each other, a file cannot be read, or the pages' address is taken.
 pub async fn run(config: Config, context: Context) -> anyhow::Result<()> {
-    let client = Client::new(ClientConfig::from_args(&config.client, COMPONENT)?)?;
+    if let Some(doubt) = config.doubt() {
+        tracing::warn!("{doubt}");
+    }
+    // Old kinds (Endpoints, for one) are looked after as long as they are served.
+    let client = Client::new(ClientConfig::from_args(&config.client, COMPONENT)?.without_warnings())?;
     let reachable = context.health.flag("apiserver", Scope::Ready);
     context.serve_secure_pages(&config.serving, config.secure_port).await?;
 
@@ -94,6 +99,10 @@ fn start(cluster: &Cluster, workers: usize) -> anyhow::Result<Vec<(&'static str,
     add("taint-eviction", "node-controller", workers, &nodes::tolerations::controller);
     add("podgc", "pod-garbage-collector", 1, &nodes::pod_gc::controller);
     add("ttl", "ttl-controller", 1, &nodes::ttl::controller);
+    add("persistentvolumeclaim-protection", "pvc-protection-controller", workers, &protection::claims::controller);
+    add("persistentvolume-protection", "pv-protection-controller", 1, &protection::volumes::controller);
+    let classes = "volumeattributesclass-protection";
+    add(classes, "volumeattributesclass-protection-controller", 1, &protection::classes::controller);
     if config.allocate_node_cidrs {
         let cidr = config.cluster_cidr.as_deref().context("--allocate-node-cidrs needs --cluster-cidr")?;
         let ranges = nodes::ipam::Ranges::parse(cidr, config.node_cidr_mask_size).map_err(anyhow::Error::msg)?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use trireme_client::Object;
+use trireme_client::{Object, ObjectKey};
 
 use super::conditions;
 
@@ -26,6 +26,28 @@ pub(crate) fn is_active(pod: &Pod) -> bool {
 /// The pod is being deleted and has not ended.
 pub(crate) fn is_terminating(pod: &Pod) -> bool {
     !is_finished(pod) && pod.is_deleting()
+}
+
+/// A claim that a volume of a pod names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Claimed {
+    /// Where it is.
+    pub(crate) key: ObjectKey,
+    /// It is made for this pod alone, which controls it.
+    pub(crate) ephemeral: bool,
+}
+
+/// The claims that the pod's volumes name.
+pub(crate) fn claims(pod: &Pod) -> impl Iterator<Item = Claimed> + '_ {
+    let at = pod.key();
+    pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()).filter_map(move |volume| {
+        let (name, ephemeral) = match (&volume.persistent_volume_claim, &volume.ephemeral) {
+            (Some(source), _) => (source.claim_name.clone(), false),
+            (None, Some(_)) => (format!("{}-{}", at.name, volume.name), true),
+            (None, None) => return None,
+        };
+        Some(Claimed { key: ObjectKey::new(at.namespace.clone(), name), ephemeral })
+    })
 }
 
 /// The pod is ready.

@@ -18,7 +18,7 @@ use trireme_client::{
 
 use super::health::{self, Health, Signs};
 use super::taints::{self, Eviction};
-use super::zones::{self, Limits, Rates, Zones};
+use super::zones::{self, Limits, Rates, Turn, Zones};
 use super::{tell_event, tell_status};
 use crate::cluster::{Cluster, POD_NODE};
 use crate::common::{conditions, pods};
@@ -48,7 +48,8 @@ struct Nodes {
 struct Seen {
     health: HashMap<String, (Health, Arc<Node>)>,
     limits: Limits,
-    dark: bool,
+    /// No node is ready; nothing before the first look.
+    dark: Option<bool>,
 }
 
 /// The controller and its work.
@@ -185,13 +186,14 @@ impl Nodes {
         let now = Instant::now();
         let mut seen = self.seen.lock();
         let dark = zones.all_dark();
-        if dark != seen.dark {
-            tracing::warn!(dark, "whether any node is ready has changed");
-            if !dark {
+        match zones::turn(seen.dark.replace(dark), dark) {
+            Some(Turn::Dark) => tracing::warn!("no node is ready any more: nothing is evicted meanwhile"),
+            Some(Turn::Light) => {
+                tracing::info!("a node is ready again");
                 // Nothing could be seen while all was dark: everyone gets their grace anew.
                 seen.health.values_mut().for_each(|(health, _)| health.excuse(now));
             }
-            seen.dark = dark;
+            None => {}
         }
         if taints::evicting(node).is_none() || taints::evicts(node) {
             return (if dark { Eviction::Suspended } else { Eviction::Held }, None);

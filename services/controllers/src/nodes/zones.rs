@@ -96,6 +96,24 @@ impl Zones {
     }
 }
 
+/// Whether any node is ready has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// None is any more.
+    Dark,
+    /// One is again.
+    Light,
+}
+
+/// What has changed since the last look. That no node is ready when they are first looked at is how clusters begin.
+pub(super) fn turn(before: Option<bool>, dark: bool) -> Option<Turn> {
+    match (before, dark) {
+        (Some(false), true) => Some(Turn::Dark),
+        (Some(true), false) => Some(Turn::Light),
+        _ => None,
+    }
+}
+
 /// When each zone's next node may be tainted.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
@@ -154,6 +172,13 @@ mod tests {
         assert_eq!(state(0, 1), State::Full);
         assert!(Zones::new(&nodes(0, 2), RATES).all_dark());
         assert!(!Zones::new(&[], RATES).all_dark());
+    }
+
+    #[test]
+    fn the_first_look_is_no_turn() {
+        assert_eq!((turn(None, true), turn(None, false)), (None, None));
+        assert_eq!((turn(Some(true), true), turn(Some(false), false)), (None, None));
+        assert_eq!((turn(Some(false), true), turn(Some(true), false)), (Some(Turn::Dark), Some(Turn::Light)));
     }
 
     #[test]
