@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -58,7 +58,7 @@ pub(crate) fn run() -> Result<()> {
             table.add(&mut packages, package, &name)?;
         }
     }
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/kinds/facts.txt");
+    let target = crate::paths::root().join("crates/kinds/facts.txt");
     let mut text =
         format!("# Facts of the API types of Kubernetes {VERSION}, made by `cargo xtask facts`. Do not edit.\n");
     for (name, lines) in &table.types {

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 /// The root of the checkout.
 pub(crate) fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, PathBuf::from)
+    // What cargo says now: checkouts may share a target folder, and then the program may be of another one.
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    PathBuf::from(manifest).parent().map_or_else(PathBuf::new, PathBuf::from)
 }
 
 /// Cargo's target folder: `$CARGO_TARGET_DIR`, else `target`.
