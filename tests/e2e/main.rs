@@ -13,6 +13,7 @@ mod history;
 mod kubectl;
 mod life;
 mod pages;
+mod storage;
 mod store_members;
 mod support;
 mod trace;
