@@ -44,19 +44,8 @@ pub(crate) fn apply(kubeconfig: &Path, folder: &Path) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
-
     use super::*;
-
-    #[derive(clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
-
-    fn options(line: &[&str]) -> Options {
-        Line::parse_from([&["up"][..], line].concat()).options
-    }
+    use crate::up::options::options;
 
     fn instance(was_up: bool) -> Instance {
         let nodes = [(1, true)].into();

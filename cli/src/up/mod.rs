@@ -278,18 +278,9 @@ pub(crate) fn programs() -> anyhow::Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use super::options::options;
     use super::*;
     use crate::process::Ready;
-
-    #[derive(clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
-
-    fn options(line: &[&str]) -> Options {
-        <Line as clap::Parser>::parse_from([&["up"][..], line].concat()).options
-    }
 
     fn sleeper(name: &str) -> Process {
         Process {

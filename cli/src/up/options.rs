@@ -126,6 +126,17 @@ fn members(text: &str) -> Result<u8, String> {
     }
 }
 
+/// The options of a command line, for the tests of what reads them.
+#[cfg(test)]
+pub(crate) fn options(line: &[&str]) -> Options {
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+    <Line as clap::Parser>::parse_from([&["up"][..], line].concat()).options
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

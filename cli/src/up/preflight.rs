@@ -112,20 +112,9 @@ pub(crate) fn images(options: &Options, programs: &Path) -> PathBuf {
 mod tests {
     use std::{fs, os::unix::fs::PermissionsExt as _};
 
-    use clap::Parser as _;
-
     use super::*;
     use crate::process::Ready;
-
-    #[derive(clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
-
-    fn options(line: &[&str]) -> Options {
-        Line::parse_from([&["up"][..], line].concat()).options
-    }
+    use crate::up::options::options;
 
     #[test]
     fn an_api_server_without_a_store_is_refused() {

@@ -104,40 +104,20 @@ impl Wal {
         let committed = contents.committed.as_ref().map(log_id_to_proto);
         let (vote, purged) = (contents.vote.as_ref().map(vote_to_proto), purged_on_disk.as_ref().map(log_id_to_proto));
         let last_index = contents.last().map_or(0, |id| id.index);
-        let wal = match numbers.last() {
+        let (file, number, size) = match numbers.last() {
             Some(number) => {
                 old.pop_back();
                 let mut file = OpenOptions::new().read(true).write(true).open(path_of(dir, *number))?;
                 let size = file.seek(SeekFrom::End(0))?;
-                Self {
-                    dir: dir.into(),
-                    file,
-                    number: *number,
-                    size,
-                    last_index,
-                    old,
-                    vote,
-                    committed,
-                    purged,
-                    pending_committed: None,
-                }
+                (file, *number, size)
             }
             None => {
                 let (file, size) = create_file(dir, 1, &pb::LogFrame::default())?;
-                Self {
-                    dir: dir.into(),
-                    file,
-                    number: 1,
-                    size,
-                    last_index,
-                    old,
-                    vote,
-                    committed,
-                    purged,
-                    pending_committed: None,
-                }
+                (file, 1, size)
             }
         };
+        let dir = dir.into();
+        let wal = Self { dir, file, number, size, last_index, old, vote, committed, purged, pending_committed: None };
         Ok((wal, contents))
     }
 
